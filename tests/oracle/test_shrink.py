@@ -15,6 +15,7 @@ from scalify_dl.audit.pair import Pair, matmul
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.oracle import find_counterexample, load_program, relations, run_trial, shrink
+from scalify_dl.oracle.shrink.constraints import RULES, Shapes
 from scalify_dl.oracle.shrink.extents import Conflict, Extents, grain
 from scalify_dl.pairing import builder as facts_of
 
@@ -204,3 +205,31 @@ def test_a_one_hot_row_shrinks_with_what_it_is_compared_with() -> None:
         row = side.compare(side.broadcast(labels, (rows, classes), [0]), side.iota((rows, classes), 1), direction="EQ")
         side.output(side.reduce(side.convert(row, "f32"), 1))
     assert max(max(t.shape, default=1) for t in shrink(load_program(pair.facts().tables)).program.tensors.values()) == 2
+
+
+def test_ops_of_layers_share_what_they_say_of_sizes_not_the_sizes() -> None:
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw), (v, dv) = pair.input((8, 24)), pair.input((24, 6)), pair.input((6, 40))
+    (b, db) = pair.input((40,))
+
+    def layers(g: Graph, x: Tensor, w: Tensor, v: Tensor, b: Tensor) -> Tensor:
+        y = matmul(g, matmul(g, x, w), v)
+        z = g.add("broadcast", [b], [("f32", (8, 40))], numbers={"dimensions": [1]}).result
+        return g.emit("add", [y, z])
+
+    pair.outputs(layers(pair.base, x, w, v, b), layers(pair.dist, dx, dw, dv, db))
+    small = Shapes(program(pair))
+    for graph in small.program.graphs.values():
+        for op in graph.ops:
+            RULES[op.kind](small, op)
+
+    def extents(tensor: str) -> list[int]:
+        return [small.extents.root(n) for n in small.dims(tensor)]
+
+    (first, second, spread, _) = small.program.top("base")[0].ops
+    rows, inner = extents(first.operands[0])
+    assert extents(first.operands[1])[0] == inner
+    assert extents(first.results[0]) == [rows, extents(second.operands[1])[0]]
+    assert extents(second.results[0]) == [rows, extents(spread.operands[0])[0]] == extents(spread.results[0])
+    assert len({rows, inner, *extents(second.operands[1])}) == 4
+    assert [small.extents.size(n) for n in small.dims(second.results[0])] == [8, 40]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from scalify_dl.ir.alike import Around, alike
 from scalify_dl.ir.vocabulary import ONE_SHAPE
@@ -13,8 +14,11 @@ from ..program import Op, Program
 from .extents import Extents
 from .mesh import Grid
 
+S = TypeVar("S")
 Rule = Callable[["Shapes", Op], None]
 RULES: dict[str, Rule] = {}
+Place = tuple[int, int]
+"""A dim of one of the tensors around an op: operands first, then results."""
 
 
 class Shapes:
@@ -29,6 +33,7 @@ class Shapes:
         """Extents of the axes of the mesh that may become short."""
         self._dims: dict[str, list[int]] = {}
         self._counts: dict[str, int] = {}
+        self._alike: dict[object, list[tuple[Place, Place]]] = {}
         self.producer = program.producer()
 
     def dims(self, tensor: str) -> list[int]:
@@ -47,8 +52,7 @@ class Shapes:
 
     def around(self, op: Op) -> Around[int]:
         """The extents around an op."""
-        operands, results = ([self.dims(t) for t in side] for side in (op.operands, op.results))
-        return Around(op.kind, operands, results, lambda key: op.number(key, 0, []))
+        return _around(op, *([self.dims(t) for t in side] for side in (op.operands, op.results)))
 
     def alike(self, op: Op) -> None:
         """What `ir.alike` knows of its dims."""
@@ -56,8 +60,33 @@ class Shapes:
         if op.kind in ONE_SHAPE and len({self.program.tensors[t].shape for t in tensors}) == 1:
             self.same_dims(tensors)
             return
-        for pair in alike(self.around(op)):
-            self.extents.same(*pair)
+        pairs = self._pairs(op)
+        dims = [self.dims(t) for t in op.operands]
+        if len(op.results) == 1 and op.results[0] not in self._dims:  # its extents are those of operands, where alike
+            last = len(dims)
+            of_result = {d: (t, e) for (t, e), (u, d) in reversed(pairs) if u == last and t != last}
+            made = []
+            for d, size in enumerate(self.program.tensors[op.results[0]].shape):
+                t, e = of_result.get(d, (-1, -1))
+                known = t >= 0 and self.extents.size(dims[t][e]) == size
+                made.append(dims[t][e] if known else self.extents.new(size))
+            self._dims[op.results[0]] = made
+        dims += [self.dims(t) for t in op.results]
+        for (t, d), (u, e) in pairs:
+            if dims[t][d] != dims[u][e]:
+                self.extents.same(dims[t][d], dims[u][e])
+
+    def _pairs(self, op: Op) -> list[tuple[Place, Place]]:
+        """Places around the op of which `ir.alike` says that they are of one size, those of the result last; ops of a
+        model's layers ask for the same."""
+        ranks = tuple(len(self.program.tensors[t].shape) for t in (*op.operands, *op.results))
+        numbers = () if op.by_rank else tuple((key, tuple(values)) for key, values in op.numbers.items())
+        key = (op.kind, len(op.operands), ranks, numbers)
+        if op.by_rank or key not in self._alike:
+            places = [[(t, d) for d in range(n)] for t, n in enumerate(ranks)]
+            found = alike(_around(op, places[: len(op.operands)], places[len(op.operands) :]))
+            self._alike[key] = [(min(pair), max(pair)) for pair in found]
+        return self._alike[key]
 
     def same_dims(self, tensors: Sequence[str]) -> None:
         """All of one shape."""
@@ -102,6 +131,10 @@ class Shapes:
         while op is not None and op.kind in ("broadcast", "reshape", "convert"):
             op = self.producer.get(op.operands[0])
         return op is not None and op.kind == "constant"
+
+
+def _around(op: Op, operands: Sequence[Sequence[S]], results: Sequence[Sequence[S]]) -> Around[S]:
+    return Around(op.kind, operands, results, lambda key: op.number(key, 0, []))
 
 
 rule = registering(RULES)

@@ -63,7 +63,7 @@ class Extents:
 
     def size(self, a: int) -> int:
         """The original size."""
-        return self._extents[self.root(a)].size
+        return self._extents[a].size or self._extents[self.root(a)].size  # extents of known sizes that are one have one
 
     def same(self, a: int, b: int) -> None:
         """Both count the same things; where sizes differ, in the same unit (their common divisor)."""
