@@ -72,6 +72,8 @@ def convolution(op: Op, declared: Type | None) -> list[Type]:
     groups = (numbers(op, "feature_group_count") or [1])[0]
     batches = (numbers(op, "batch_group_count") or [1])[0]
     require(groups > 0 and batches > 0, f"`{op.name}`: group counts must be positive")
+    turned = numbers(op, "window_reversal")
+    require({*turned} <= {0, 1}, f"`{op.name}`: window_reversal={turned} says 0 or 1 for each dim")
     feature, kernel_feature = number(op, "input_feature"), number(op, "kernel_input_feature")
     require(
         x.shape[feature] == w.shape[kernel_feature] * groups,
@@ -116,7 +118,10 @@ def gather(op: Op, declared: Type | None) -> list[Type]:
     batch = [n for d, n in enumerate(indices.shape) if d != vector]
     offset = dims(op, "offset_dims", len(window) + len(batch))
     require(len(offset) == len(window), f"`{op.name}`: {len(window)} window dims, offset_dims={offset}")
-    require(all(sizes[d] <= 1 for d in dropped), f"`{op.name}`: collapsed dims have slice size 1, not {sizes}")
+    require(
+        all(sizes[d] == min(1, x.shape[d]) for d in dropped),
+        f"`{op.name}`: dims that are collapsed have slice size 1, not {sizes}",
+    )
     windows, batches = iter(window), iter(batch)
     shape = tuple(next(windows) if d in offset else next(batches) for d in range(len(window) + len(batch)))
     return [(x.dtype, shape)]

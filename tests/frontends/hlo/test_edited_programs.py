@@ -83,6 +83,13 @@ def scattered(body: str, more: str = "") -> str:
     )
 
 
+def windows_put(inserted: int) -> str:
+    """Windows of two elements along the dim that is not inserted."""
+    return scattered("ROOT %s = f32[] add(%a, %b)").replace("inserted_window_dims={0}", f"inserted_window_dims={{{inserted}}}").replace(
+        "%u = f32[2,6]{1,0}", "%u = f32[2,2]{1,0}"
+    )
+
+
 def sorted_by(body: str, dim: int = 1) -> str:
     return root(f"f32[4,6]{{1,0}} sort(%x), dimensions={{{dim}}}, to_apply=%f", before=scalar(body))
 
@@ -217,6 +224,7 @@ EDITED = {
     "reduce another dim": (reduced(SUM), reduced(SUM, dims="0")),
     "scatter keeps the old": (scattered("ROOT %s = f32[] copy(%b)"), scattered("ROOT %s = f32[] copy(%a)")),
     "scatter rounds the new": (scattered("ROOT %s = f32[] copy(%b)"), scattered("%h = bf16[] convert(%b); ROOT %s = f32[] convert(%h)")),
+    "scatter along another dim": (windows_put(0), windows_put(1)),
     "sort descending": (sorted_by(ORDERED), sorted_by(ORDERED.replace("LT", "GT"))),
     "sort by narrower keys": (sorted_by(ORDERED), sorted_by("%c = bf16[] convert(%a); %d = bf16[] convert(%b); ROOT %s = pred[] compare(%c, %d), direction=LT")),
     "sort by total order": (sorted_by(ORDERED), sorted_by(ORDERED.replace("direction=LT", "direction=LT, type=TOTALORDER"))),
@@ -250,10 +258,12 @@ EDITED = {
     "a sum of booleans is no xor": (module(f"{PREDS}; ROOT %y = pred[4]{{0}} xor(%x, %k)"), module(f"{PREDS}; ROOT %y = pred[4]{{0}} add(%x, %k)")),
     "twice a boolean is not zero": (module(f"{PREDS}; %z = pred[4]{{0}} xor(%x, %x); {LOGIC}"), module(f"{PREDS}; %z = pred[4]{{0}} add(%x, %x); {LOGIC}")),
     "gather from another dim": (gathered(), gathered(start=1)),
+    "gather of nothing": (gathered(), gathered().replace("slice_sizes={1,6}", "slice_sizes={0,6}")),
     "gather's mode": (gathered(), gathered(", mode=fill")),
     "a random distribution": (module(f"{RNG}rng_uniform"), module(f"{RNG}rng_normal")),
     "a format by its bits": (root("f32[4,6]{1,0} reduce-precision(%x), exponent_bits=8, mantissa_bits=7"), root("f32[4,6]{1,0} reduce-precision(%x), exponent_bits=5, mantissa_bits=10")),
     "a window turned round": (convolved("size=3"), convolved("size=3 rhs_reversal=1")),
+    "a window turned twice": (convolved("size=3 rhs_reversal=1"), convolved("size=3 rhs_reversal=2")),
     "a window nobody knows": (convolved("size=3"), convolved("size=3 symmetric_padding=1")),
     "groups of all": (scaled(2), everywhere("{{0,1,2,3}}")),
     "groups as an iota": (scaled(2), everywhere("[1,4]<=[4]")),
