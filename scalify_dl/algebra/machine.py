@@ -23,6 +23,7 @@ from .elementwise import TRUTHS, truth
 from .extended import Cell
 from .form import Field, Form, Need, Undecided
 from .formulas import FORMULAS, MOVES, bounded, constants, counted, elementwise_cells, rounded, widened
+from .jumps import Jumps
 
 MODULES = (indexed, reductions)
 """What they define is entered in `FORMULAS`."""
@@ -37,6 +38,9 @@ class SymbolicMachine(Machine):
     basis: Field = field(default_factory=Field)
     where: dict[Need, str] = field(default_factory=dict)
     """For each thing that must be so, the op at which it was needed."""
+
+    def __post_init__(self) -> None:
+        self.jumps = Jumps(self.program)
 
     def _typed(self, op: Op, tensor: str, value: PerRank) -> PerRank:
         declared = self.program.tensors[tensor]
@@ -65,10 +69,13 @@ class SymbolicMachine(Machine):
             key = (rank,) if by_rank else tuple(id(x[rank]) for x in operands)
             if key not in done:
                 call = Call(op, rank, types, self.rounding, self.seed)
+                xs = [x[rank] for x in operands]
+                self.jumps.decided(op, xs)
                 try:
-                    done[key] = [np.asarray(x) for x in self._meant(call, [x[rank] for x in operands])]
+                    done[key] = [np.asarray(x) for x in self._meant(call, xs)]
                 except (TypeError, ValueError, IndexError, Unsupported) as error:
                     raise Undecided(f"op {op.id} ({op.kind}) cannot be followed: {error}") from error
+                self.jumps.made(op, xs, done[key])
             for result, value in zip(results, done[key], strict=True):
                 result[rank] = value
         for need in list(self.basis.needs)[known:]:
@@ -119,9 +126,12 @@ class SymbolicMachine(Machine):
 
     def _together(self, op: Op, values: PerRank) -> PerRank:
         try:
-            return self._met(op, values)
+            found = self._met(op, values)
         except (TypeError, ValueError, Unsupported) as error:
             raise Undecided(f"op {op.id} ({op.kind}) cannot be followed: {error}") from error
+        for rank, x in found.items():
+            self.jumps.made(op, [values[rank]], [x])
+        return found
 
     def _met(self, op: Op, values: PerRank) -> PerRank:
         if not any(is_symbolic(x) for x in values.values()):

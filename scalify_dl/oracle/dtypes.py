@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,11 @@ def precision(dtype: str) -> int:
 def largest(dtype: str) -> float:
     """The largest finite number of a real floating-point type."""
     return float(_FLOATS[dtype][2])
+
+
+def smallest(dtype: str) -> Fraction:
+    """The smallest number above 0 that a real floating-point type has with all its digits."""
+    return Fraction(2) ** _FLOATS[dtype][1]
 
 
 def holds_all(dtype: str, other: str) -> bool:

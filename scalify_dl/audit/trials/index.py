@@ -36,7 +36,7 @@ TRIALS |= {
 
 @trial
 def windows_put_along_another_dim() -> Pair:
-    """Windows of two elements in rows for such in columns: which dim they lie along is only said by what is inserted."""
+    """Windows of two elements in rows for such in columns: which dim they lie along, only what is inserted says."""
     pair = Pair({"tp": 2})
     (x, dx), (i, di), (u, du) = pair.input((6, 6)), pair.input((4, 2), dtype="s32", range=(0, 5)), pair.input((4, 2))
     attributes: dict[str, Any] = {

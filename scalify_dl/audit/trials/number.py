@@ -85,6 +85,34 @@ def cast_number(number: int) -> Pair:
 ROUNDED |= {f"{n} as a bf16": partial(cast_number, n) for n in (257, -257)}
 
 
+def chosen_by(dtype: str, kind: str, left: str, right: str, direction: str, bound: str) -> Pair:
+    """x where an op of two numbers compares so with a third over the reals, and not in the type; `""`: no op."""
+    pair = Pair({"tp": 2})
+    (x, dx), (_, dy) = pair.input((4, 2)), pair.input((4, 2))
+    g = pair.dist
+    numbers_ = [g.constant(Literal.scalar(text, dtype), dtype) for text in (left, right, bound)]
+    made = g.emit(kind, numbers_[:2]) if kind else numbers_[0]
+    truth = g.emit("compare", [made, numbers_[2]], direction=direction)
+    pair.outputs(x, g.emit("select", [spread(g, truth, dx.shape, []), dx, dy]))
+    return pair
+
+
+CHOSEN = {
+    f"{left} {kind} {right} {direction} {bound} of {dtype}": partial(
+        chosen_by, dtype, kind, left, right, direction, bound
+    )
+    for dtype, kind, left, right, direction, bound in (
+        ("bf16", "add", "256.0", "1.0", "GT", "256.0"), ("bf16", "add", "-256.0", "-1.0", "LT", "-256.0"),
+        ("f16", "multiply", "0.000244140625", "0.000244140625", "GT", "0.0"),
+        ("f32", "add", "16777216.0", "1.0", "GT", "16777216.0"),
+        ("f32", "add", "-16777216.0", "-1.0", "LT", "-16777216.0"),
+        ("f64", "multiply", "0.1", "3.0", "EQ", "0.3"), ("bf16", "", "257.0", "0.0", "GT", "256.0"),
+    )
+}  # fmt: skip
+"""Numbers that decide otherwise where each op rounds."""
+ROUNDED |= CHOSEN
+
+
 @trial
 def what_ranks_on_a_diagonal_keep_in_every_turn() -> Pair:
     """Two turns of an unrolled loop that compute the same, kept on half of the ranks and added up: no sum over turns of

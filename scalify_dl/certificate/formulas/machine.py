@@ -16,6 +16,7 @@ from .convolutions import convolved
 from .elementwise import HIDDEN, HIGH, LOW, NAN, Element, Elementwise
 from .forms import Atoms, Form, Many, Unknown
 from .integers import Table, Whole, as_real, combined, compared, where
+from .jumps import JUMPS, surely
 from .order import Ordered, place_of_greatest
 from .programs import Op, Program
 
@@ -202,6 +203,8 @@ class Machine:
         if any(x.shape != xs[0].shape for x in xs) and kind not in ("clamp", "select"):
             raise Unknown(f"{kind} of other shapes")
         before = self.program.types[op.operands[0]]
+        if kind in JUMPS and before in REALS:
+            self._over(lambda *cells: surely(self.program, op, cells, REALS[before]), xs)
         if kind == "compare":
             if op.text("order") == "total" or (before not in REALS and before not in WIDTHS and before != "pred"):
                 raise Unknown("a comparison by total order")

@@ -11,6 +11,7 @@ import numpy as np
 from ..elementwise import LOW, NAN, Element, Low
 from ..forms import Form, Unknown
 from ..integers import compared
+from ..jumps import JUMPS, surely
 from ..machine import REALS, TRUTHS, WIDTHS, Machine
 from ..programs import Op, Program
 from .atoms import Spread
@@ -201,6 +202,8 @@ class Large(Machine):
             shape = max((x.shape for x in xs), key=prod)
             xs = [x if x.shape == shape else broadcast(self.atoms, x, shape, []) for x in xs]
         before = self.program.types[op.operands[0]]
+        if kind in JUMPS and before in REALS:
+            self._each(lambda *cells: surely(self.program, op, cells, REALS[before]), xs)
         if kind == "compare":
             if op.text("order") == "total" or (before not in REALS and before not in WIDTHS and before != "pred"):
                 raise Unknown("a comparison by total order")
