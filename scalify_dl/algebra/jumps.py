@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+import numpy as np
+
 from scalify_dl.ir.vocabulary import ELEMENTWISE
 from scalify_dl.oracle.dtypes import is_float, largest, precision, smallest
 from scalify_dl.oracle.program import Op, Program
 
 from .cells import Array
-from .extended import Masked
 from .form import Form, Undecided
 
 EXACT, ONCE, ROUNDED = 2, 1, 0
@@ -85,9 +86,11 @@ class Jumps:
 
 
 def _number(cell: object) -> Fraction | None:
-    if isinstance(cell, Form):
-        return None if cell.value is None else Fraction(cell.value)
-    return None if isinstance(cell, Masked) else Fraction(float(cell))  # type: ignore[arg-type]
+    """The number that a cell is; None where it depends on inputs or on sizes, or is no finite one."""
+    value = cell.value if isinstance(cell, Form) else cell
+    if isinstance(value, float | np.floating):
+        return Fraction(float(value)) if np.isfinite(value) else None
+    return Fraction(value) if isinstance(value, int | Fraction) else None
 
 
 def _numbers(x: Array) -> Iterator[Fraction]:
