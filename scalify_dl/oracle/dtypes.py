@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
