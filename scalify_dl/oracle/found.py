@@ -48,18 +48,24 @@ class Counterexample:
     def telling(self) -> float:
         """How much there is to see: the difference relative to what is expected, at most 1, in tenths; then, the
         difference itself."""
-        expected, actual = self.mismatch.expected, self.mismatch.actual
-        difference = abs(complex(actual) - complex(expected))
+        difference, size = self._apart
         if not np.isfinite(difference):
             return 2.0
-        relative = min(difference / (abs(complex(expected)) or 1.0), 1.0)
+        relative = min(difference / (size or 1.0), 1.0)
         return float(round(relative, 1) + difference / (1 + difference) / 10)
 
     @property
     def faint(self) -> bool:
         """Whether there is next to nothing to see, as where a norm is clipped and only its epsilon tells."""
-        expected, actual = complex(self.mismatch.expected), complex(self.mismatch.actual)
-        return bool(abs(actual - expected) <= FAINT * abs(expected))
+        difference, size = self._apart
+        return bool(np.isfinite(difference)) and difference <= FAINT * size
+
+    @property
+    def _apart(self) -> tuple[float, float]:
+        """How far apart both are, and how large what is expected is; infinite beyond the largest number."""
+        expected, actual = np.complex128(self.mismatch.expected), np.complex128(self.mismatch.actual)
+        with np.errstate(all="ignore"):
+            return float(np.abs(actual - expected)), float(np.abs(expected))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for reports."""

@@ -11,7 +11,9 @@ import pytest
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.oracle import find_counterexample
+from scalify_dl.oracle.compare import Mismatch
 from scalify_dl.oracle.counterexample import elements
+from scalify_dl.oracle.found import Counterexample
 from scalify_dl.oracle.localise import _partner
 
 from .small import program, row_parallel
@@ -241,3 +243,12 @@ def test_of_outputs_from_one_place_the_one_that_differs_most_is_shown() -> None:
     best = find_counterexample(program(pair)).best
     assert best is not None
     assert best.output == dy.name
+
+
+@pytest.mark.parametrize("actual", [1e308j, complex(-1e308, 1e308), 0.0])
+def test_numbers_near_the_largest_are_set_apart(actual: complex) -> None:
+    """Their difference is more than a number can be."""
+    mismatch = Mismatch(0, (), complex(1.7e308, 1.7e308), actual, 1.0)
+    found = Counterexample("refutation", "", "y", "base/y", "y", 0, "reals", "own", "", mismatch, (), ())
+    assert found.telling == 2.0
+    assert not found.faint

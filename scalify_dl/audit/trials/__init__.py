@@ -37,6 +37,7 @@ from . import (  # noqa: F401  (they register their trials)
     row_orders,
     several,
     still,
+    taken_apart,
     variance,
     whole,
     window,
