@@ -105,6 +105,10 @@ class Pipeline:
     """A branch, not a choice (right)."""
     unrolled: bool = False
     """Turns one after the other, no loop (right)."""
+    repeated: bool = False
+    """Whether a rank takes fresh ones is repeated for every element, before the loop (right)."""
+    dropped: bool = False
+    """Results of the first turns are written to rows before the first one, by a scatter: nowhere (right)."""
     windows: str = ""
     """Results are written by a scatter with that reducer, and micro-batches read by a gather (right: into zeros)."""
 
@@ -131,6 +135,7 @@ class Pipeline:
         rank = g.emit("convert", [rank], dtype="s32")
         mine = row(g, w, g.constant(0, "s32") if self.sharded else rank)
         first = g.emit("compare", [rank, g.constant(self.first, "s32")], direction="EQ")
+        first = spread(g, first, (ROWS, DIM)) if self.repeated else first
         last = g.emit("compare", [rank, g.constant(n - 1, "s32")], direction="EQ")
         fresh = g.emit("reshape", [x], shape=(self.batches, ROWS, DIM))
         start = g.splat(0.0, "f32", (ROWS, DIM)), g.splat(0.0, "f32", (self.batches, ROWS, DIM))
@@ -151,6 +156,7 @@ class Pipeline:
 
     def turn(self, g: Graph, carried: list[Tensor]) -> list[Tensor]:
         t, received, outputs, fresh, mine, first, last = carried
+        given = outputs
         at = g.emit("minimum", [t, g.constant(self.batches - 1, "s32")])
         new, shape = row_window(g, fresh, at) if self.windows else row(g, fresh, at), (ROWS, DIM)
         if self.branches:
@@ -161,7 +167,7 @@ class Pipeline:
             op = g.add("conditional", [first, new, received, new, received], [("f32", shape)], regions=[yes, no])
             taken = op.result
         else:
-            taken = g.emit("select", [spread(g, first, shape), new, received])
+            taken = g.emit("select", [first if self.repeated else spread(g, first, shape), new, received])
         x = layer(g, taken, mine)
         done = g.emit("subtract", [t, g.constant(self.stages - 1 + self.late, "s32")])
         zero = g.constant(0, "s32")
@@ -169,6 +175,9 @@ class Pipeline:
         written = put_window(g, outputs, at, x, self.windows) if self.windows else put(g, outputs, at, x)
         there = g.emit("and", [last, g.emit("compare", [done, zero], direction="GE")])
         outputs = g.emit("select", [spread(g, there, outputs.shape), written, outputs])
+        if self.dropped:
+            kept = g.emit("select", [spread(g, last, x.shape), x, g.splat(0.0, "f32", x.shape)])
+            outputs = put_window(g, given, done, kept)
         n = self.stages
         pairs = [(i * n + j, i * n + (j + self.step) % n) for i in range(self.data) for j in range(n)]
         return [g.emit("collective-permute", [x], pairs=pairs), outputs, fresh, mine, first, last]
@@ -189,6 +198,8 @@ RIGHT = {
     "turns without a loop": Pipeline(stages=2, batches=3, unrolled=True),
     "rows that are set": Pipeline(stages=2, batches=3, windows="replace"),
     "rows that are added to": Pipeline(stages=2, batches=3, windows="sum"),
+    "a choice that is repeated before the loop": Pipeline(repeated=True),
+    "rows that are not there": Pipeline(stages=2, batches=3, dropped=True),
 }
 WRONG = {
     "passed on backwards": Pipeline(step=-1),
@@ -200,6 +211,7 @@ WRONG = {
     "passed on backwards, without a loop": Pipeline(step=-1, unrolled=True),
     "rows that are set one turn early": Pipeline(late=-1, windows="replace"),
     "rows that are added to one turn late": Pipeline(late=1, windows="sum"),
+    "rows that are not there, one turn early": Pipeline(stages=2, batches=3, late=-1, dropped=True),
 }
 
 
@@ -212,6 +224,12 @@ def test_a_pipeline_is_proved(name: str) -> None:
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_pipeline_is_refuted(name: str) -> None:
     assert conclude(analyse(WRONG[name].facts(), Options())).verdict is Verdict.REFUTED
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_ranks_do_different_things_also_where_the_choice_is_repeated_before_the_loop(*, repeated: bool) -> None:
+    program = Pipeline(repeated=repeated)
+    assert wanted.axes_of_turns(program.dist(), program.mesh) == ("pp",)
 
 
 def same_values(plain: Facts, out: Facts) -> None:

@@ -261,6 +261,8 @@ class Emitter:
 
     def _at_window(self, op: Op, xs: Sequence[Tensor], window: Window) -> Tensor | None:
         """What a scatter or gather of one window makes."""
+        if not window.there:
+            return xs[0]
         end = [a + n for a, n in zip(window.starts, window.shape, strict=True)]
         if op.kind == "gather":
             return self._shaped(self.cut(xs[0], window.starts, end, op), op.result.shape, op)

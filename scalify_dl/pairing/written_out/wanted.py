@@ -22,11 +22,11 @@ MOVES = frozenset(("broadcast", "reshape", "convert", "transpose"))
 def axes_of_turns(graph: Graph, mesh: Mesh) -> tuple[str, ...]:
     """The axes along which loops, or turns one after the other, pass on what they carry, where a rank takes that or
     something else by its number."""
-    numbered = _numbered(graph.ops, set())
+    numbered, made = _numbered(graph.ops, set()), {result: op for op in graph.ops for result in op.results}
     found: dict[str, None] = {}
     for op in graph.ops:
         if op.kind == "while" and "trip_count" in op.numbers:
-            for permute in _takes_by_number(op, numbered):
+            for permute in _takes_by_number(op, numbered, made):
                 found.update(dict.fromkeys(_axes_along(permute, mesh)))
     for permute in _turn_after_turn(graph.ops, numbered):
         found.update(dict.fromkeys(_axes_along(permute, mesh)))
@@ -87,19 +87,22 @@ def _numbered(ops: Sequence[Op], known: set[Tensor]) -> set[Tensor]:
     return found
 
 
-def _takes_by_number(loop: Op, numbered: set[Tensor]) -> Iterator[Op]:
+def _takes_by_number(loop: Op, numbered: set[Tensor], outside: dict[Tensor, Op]) -> Iterator[Op]:
     """Permutes of what the loop carries, whose result is chosen, or not, by the number of the rank."""
     body = loop.regions[1]
     inputs = [port.tensor for port in body.inputs]
     made = {result: op for op in body.ops for result in op.results}
-    known = {x for x, given in zip(inputs, loop.operands, strict=True) if given in numbered}
+    given = dict(zip(inputs, loop.operands, strict=True))
+    known = {x for x, value in given.items() if value in numbered}
     inside = _numbered(body.ops, known)
     carried = {x: _root(port.tensor, made) for x, port in zip(inputs, body.outputs, strict=True)}
     for op in body.ops:
         if op.kind not in ("select", "conditional"):
             continue
         number = _root(op.operands[0], made)
-        if number.shape or number not in inside:
+        if number in given:  # perhaps repeated before the loop
+            number = _root(given[number], outside)
+        if number.shape or number not in inside | numbered:
             continue
         for value in op.operands[1:]:
             root = _root(value, made)

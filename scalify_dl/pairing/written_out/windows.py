@@ -22,10 +22,11 @@ counts along; dims of a batch."""
 
 
 class Window(NamedTuple):
-    """Where a window begins, and its extents."""
+    """Where a window begins, and its extents; `there` is False where all of it is outside."""
 
     starts: tuple[int, ...]
     shape: tuple[int, ...]
+    there: bool = True
 
 
 def is_one_window(op: Op) -> bool:
@@ -38,7 +39,8 @@ def is_one_window(op: Op) -> bool:
 
 
 def window_of(op: Op, index: Numbers) -> Window | None:
-    """The window of a scatter or gather of one; None where it differs between ranks, or a scatter's is not inside."""
+    """The window of a scatter or gather of one; None where it differs between ranks, or a part of a scatter's is not
+    inside: a gather moves its window inside, a scatter writes nothing outside."""
     whole, (left_out, counted, _) = op.operands[0].shape, LOOSE[op.kind]
     if (index != index[:1]).any():
         return None
@@ -48,9 +50,11 @@ def window_of(op: Op, index: Numbers) -> Window | None:
         starts[dim] = int(start)
     last = [n - size for n, size in zip(whole, shape, strict=True)]
     inside = [min(max(a, 0), b) for a, b in zip(starts, last, strict=True)]
-    if op.kind == "scatter" and inside != starts:
-        return None  # what is not inside is not written
-    return Window(tuple(inside), shape)
+    if op.kind == "gather" or inside == starts:
+        return Window(tuple(inside), shape)
+    if any(a >= n or a + size <= 0 for a, n, size in zip(starts, whole, shape, strict=True)):
+        return Window(tuple(starts), shape, there=False)
+    return None
 
 
 def _extents(op: Op, whole: Sequence[int], left_out: Sequence[int]) -> tuple[int, ...]:
