@@ -141,7 +141,7 @@ def test_every_made_name_is_a_tag_with_as_many_parts_as_any_other_of_that_tag() 
 _OTHER_TEXTS = re.compile(
     r"place_text$|part_text$|diag_|origin_of$|case_|assumption$|inconsistent$|trait$|stated$|piece_string$|sum_|order_until$|digit_text$|list_text$"
     r"|dims_text$|axis_written$|mesh_text$|text$|number_text$|item$|all_text$|meaning_text$|traits_text$|meaning_of$"
-    r"|shape_text$|types_text$|results_text$|value_text$|filled$|what$|class_of$|work$|constant_value$"
+    r"|extents_text$|types_text$|results_text$|value_text$|filled$|what$|class_of$|work$|constant_value$"
     r"|value_of_constant$|meaning$"
 )
 
