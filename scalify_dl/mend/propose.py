@@ -55,7 +55,7 @@ BY_PROOF = "stops"
 Said = Mapping[str, Sequence[Row]]
 TELLING = ("untaken", "counts for nothing")
 """Kinds of faults that lead where no edit mends: what follows from them is found at other ops, too."""
-VAGUE = ("operand", "parts")
+VAGUE = ("operand", "parts", "divided")
 """Kinds of faults that an op of a right program may seem to have, where it computes what the baseline does not."""
 
 

@@ -19,6 +19,8 @@ from .localisation import BY_SHAPE, attributes_apart, named, root_causes_of
 
 _FACTORS = ("again", "scaled", "rescaled", "scaled beside", "common line", "factor", "enters")
 """Kinds of faults that make a multiple."""
+PROMISED = "turns"
+"""The kind of fault whose sentence says what an edit mends: nothing, where it was not taken."""
 _NAMED = 6
 """Ops of one line that are named."""
 
@@ -65,7 +67,7 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
         proposal = next((p for p in leads if p.causes[0] == op), None)
         kinds = {proposal.why} if proposal else set()
         texts = mending.faults.get(op, [])
-        telling = [text for why, text in texts if why in kinds] or [text for _, text in texts]
+        telling = [text for why, text in texts if why in kinds] or [text for why, text in texts if why != PROMISED]
         if proposal and proposal.fault:
             telling = [proposal.fault]
         if cause.lemma_missing and not proposal:  # its meaning was invented: what came of it says nothing

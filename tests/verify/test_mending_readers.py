@@ -73,6 +73,27 @@ def labels_of_the_next_micro_batch() -> Facts:
     return pair.facts()
 
 
+def labels_of_the_micro_batch_before() -> Facts:
+    """Of three micro-batches the second and the third are multiplied by what belongs to the one before."""
+    pair = Lined({"dp": 2})
+    (x, dx), (y, dy) = pair.input((12, 5), {0: "dp"}), pair.input((12, 5), {0: "dp"})
+    dist = pair.dist
+    own, labels = (
+        [dist.emit("slice", [t], start=[lo, 0], limit=[lo + 2, 5], stride=[1, 1]) for lo in (0, 2, 4)] for t in (dx, dy)
+    )
+    pair.at(4)
+    made = pair.base.emit("sine", [x]), *(dist.emit("sine", [t]) for t in own)
+    pair.at(2)
+    some = [dist.emit("multiply", [t, labels[max(n - 1, 0)]]) for n, t in enumerate(made[1:])]
+    whole = pair.base.emit("multiply", [made[0], y])
+    pair.at(6)
+    parts = [summed(dist, t) for t in some]
+    part = dist.emit("add", [dist.emit("add", parts[:2]), parts[2]])
+    pair.outputs(summed(pair.base, whole), pair.all_reduced(part))
+    pair.at(9)
+    return pair.facts()
+
+
 def gradients_of_what_is_gathered_are_read_as_means() -> Facts:
     """A reduce-scatter that nobody wrote adds up means of rows; a norm is taken of them, and all is divided by it."""
     pair = Lined({"dp": 2})
@@ -161,3 +182,10 @@ def test_the_line_of_the_bug_leads(wrong: Callable[[], Facts]) -> None:
     assert advice in " ".join(first.suggestion), said
     assert "with this edit" in " ".join(first.tried), said
     assert "PROVED" in " ".join(first.tried), said
+
+
+def test_parts_that_are_cut_in_order_are_read_amiss() -> None:
+    """No exchange mends it, and none is said to: what reads the parts leads, not what cuts them."""
+    first = first_cause(labels_of_the_micro_batch_before())
+    assert (first.kind, first.source[0].line) == ("multiply", 6)
+    assert "each other's part" not in " ".join(first.found)
