@@ -23,6 +23,7 @@ from .meaning import Unsupported
 from .outputs import Output, compared, counterexample, differs, not_numbers, outputs_of
 from .program import Program, Shard
 from .readings import Readings
+from .rounded import jumps
 from .shrink import Shrunk, shrink
 from .shrink.extents import Conflict
 from .shrink.means import has_numbers, recounted
@@ -354,9 +355,10 @@ def _show_more(trial: Trial, program: Program, search: Search, faint: dict[str, 
 
 def _leave_to_rounding(program: Program, rows: list[Shard], search: Search) -> None:
     """Refutations that are gone where constants and casts round are witnesses: a constant is read as the number that
-    was meant (bf16 0.334 as 1/3), and a compiler that has cast it has written what is left of it (0.333984375)."""
+    was meant (bf16 0.334 as 1/3), and a compiler that has cast it has written what is left of it (0.333984375); what is
+    made of constants decides choices as it is rounded (0.7 + 0.1 == 0.8 in f32)."""
     shown = [c for c in search.counterexamples if c.kind == "refutation"]
-    if not shown or not rounds_constants(program):
+    if not shown or not (rounds_constants(program) or jumps(program)):
         return
     pending = {output.dist: output for output in outputs_of(program, [c.output for c in shown], Search())}
     gone = set()

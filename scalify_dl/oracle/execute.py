@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from scalify_dl.errors import in_short
 
-from .dtypes import storage, wrapped
+from .dtypes import is_float, round_to, storage, wrapped
 from .meaning import COLLECTIVES, GROUPED, MEANINGS, RANDOM, Call, Unsupported, collective_permute, is_opaque
 from .meaning.control import opaque
 from .program import Graph, Op, Program
+from .rounded import JUMPS, jumps, of_constants
 from .together import Stacked, run_together
 
 Array = np.ndarray[Any, Any]
@@ -110,6 +112,8 @@ class Machine:
     """Of which ranks `jitter` moves values; None: of all."""
     freed: dict[str, list[list[str]]] = field(default_factory=dict)
     """Values that are used no more after each op, by graph."""
+    rounded: Values = field(default_factory=dict)
+    """What is made of constants alone, rounded at each step."""
 
     def run(self, graphs: Iterable[Graph], inputs: Values) -> Values:
         """Runs graphs together; returns the values of kept tensors.
@@ -164,6 +168,8 @@ class Machine:
                 results = [{rank: drawn[rank][k] for rank in ranks} for k in range(len(op.results))]
             else:
                 results = self._local(op, ranks, operands)
+                if self.rounding and not self.alone.isdisjoint(op.results):
+                    results = self._at_their_types(op, ranks, results)
             for tensor, value in zip(op.results, results, strict=True):
                 env[tensor] = self._jittered(op, self._typed(op, tensor, value))
                 if self.observe:
@@ -173,6 +179,23 @@ class Machine:
             for tensor in freed:
                 del env[tensor]
         return [env[t] for t in graph.outputs]
+
+    @cached_property
+    def alone(self) -> frozenset[str]:
+        """Values that are made of constants alone, where something jumps between such."""
+        return of_constants(self.program) if jumps(self.program) else frozenset()
+
+    def _at_their_types(self, op: Op, ranks: tuple[int, ...], results: list[PerRank]) -> list[PerRank]:
+        """What an op of such values gives, where it jumps or its operands did: of numbers rounded at each step."""
+        given = [self.rounded[t] for t in op.operands]
+        made = self._local(op, ranks, given) if given else results
+        for n, (tensor, value) in enumerate(zip(op.results, made, strict=True)):
+            dtype, typed = self.program.tensors[tensor].dtype, self._typed(op, tensor, value)
+            real = is_float(dtype)
+            self.rounded[tensor] = {r: round_to(x, dtype) for r, x in typed.items()} if real else typed
+            if given and (not real or op.kind in JUMPS):
+                results = [*results[:n], typed, *results[n + 1 :]]
+        return results
 
     def _jittered(self, op: Op, value: PerRank) -> PerRank:
         if self.jitter is None or op.kind in MOVES:
