@@ -125,6 +125,16 @@ def _attention_backward(op: Around[S]) -> Pairs[S]:
         yield from _shapes([x, gradient])
 
 
+def _prefill(op: Around[S]) -> Pairs[S]:
+    """Queries [tokens, heads, d], keys and values [tokens, kv heads, d]; results are as queries. (Of other shapes nobody
+    knows what they are: it is a call.)"""
+    q, k, v = op.operands[:3] if len(op.operands) >= 3 else ((), (), ())
+    if len(q) == len(k) == len(v) == 3:
+        yield from (*zip(k, v, strict=True), (q[0], k[0]), (q[2], k[2]))
+        for out in op.results:
+            yield from zip(q, out, strict=False)
+
+
 RULES: dict[str, Callable[[Around[Any]], Pairs[Any]]] = {
     "broadcast": _broadcast,
     "transpose": _transpose,
@@ -139,6 +149,7 @@ RULES: dict[str, Callable[[Around[Any]], Pairs[Any]]] = {
     "top-k": _top_k,
     "attention": _attention,
     "attention-backward": _attention_backward,
+    "custom:vllm.unified_attention": _prefill,
 }
 
 

@@ -68,7 +68,7 @@ def test_conditions_that_somebody_chose_are_looked_at_though_no_program_asks(
     forged = [*((t, WORDS["finite"], "finite") for t in ("base/x0",)), *conditions(facts)]
     equal = Equalities(claim, forged, [], False)
     with monkeypatch.context() as patched:
-        patched.setattr("scalify_dl.prove.pipeline.equalities", lambda *_: equal)
+        patched.setattr("scalify_dl.prove.pipeline.equalities", lambda *_, **__: equal)
         proof = certified(facts, tmp_path / "proof.jsonl.gz")
     assert check(proof, [tmp_path / "facts"], (), as_json=False) == 3
     assert "there the sides differ" in capsys.readouterr().err
@@ -105,7 +105,7 @@ def test_what_formulas_hide_is_listed(
     listed += [(dist, WORDS[what], "precision") for dist, *_ in claim if said]
     equal = Equalities(claim, listed, [], False)
     with monkeypatch.context() as patched:
-        patched.setattr("scalify_dl.prove.pipeline.equalities", lambda *_: equal)
+        patched.setattr("scalify_dl.prove.pipeline.equalities", lambda *_, **__: equal)
         proof = certified(facts, tmp_path / "proof.jsonl.gz")
     assert check(proof, [tmp_path / "facts"], (), as_json=False) == (0 if said else 3)
     assert (WORDS[what] in capsys.readouterr().err) != said

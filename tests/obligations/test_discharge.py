@@ -296,5 +296,5 @@ def test_rows_dealt_wrongly_are_not_proved(knobs: dict[str, Any]) -> None:
 
 
 def test_without_a_solver_an_obligation_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalify_dl.prove.pipeline.equalities", lambda *rest: Equalities([], [], [], False))
+    monkeypatch.setattr("scalify_dl.prove.pipeline.equalities", lambda *_, **__: Equalities([], [], [], False))
     assert verdict(dealt_in_turn(), lambda obligations, relation: ([], [])) == "UNKNOWN"  # type: ignore[arg-type]

@@ -38,9 +38,9 @@ def test_a_run_says_which_outputs_are_worth_it(monkeypatch: pytest.MonkeyPatch) 
     asked = []
     before = pipeline.equalities
 
-    def noting(facts, rows, seconds, found, outputs):  # type: ignore[no-untyped-def]
+    def noting(facts, rows, seconds, found, outputs, **how):  # type: ignore[no-untyped-def]
         asked.append((seconds, outputs))
-        return before(facts, rows, seconds, found, outputs)
+        return before(facts, rows, seconds, found, outputs, **how)
 
     monkeypatch.setattr(pipeline, "equalities", noting)
     analysis = analyse(facts, Options())
