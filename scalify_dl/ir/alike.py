@@ -126,8 +126,8 @@ def _attention_backward(op: Around[S]) -> Pairs[S]:
 
 
 def _prefill(op: Around[S]) -> Pairs[S]:
-    """Queries [tokens, heads, d], keys and values [tokens, kv heads, d]; results are as queries. (Of other shapes nobody
-    knows what they are: it is a call.)"""
+    """Queries [tokens, heads, d], keys and values [tokens, kv heads, d]; results are as queries. Of other shapes it is
+    a call of which nothing is known."""
     q, k, v = op.operands[:3] if len(op.operands) >= 3 else ((), (), ())
     if len(q) == len(k) == len(v) == 3:
         yield from (*zip(k, v, strict=True), (q[0], k[0]), (q[2], k[2]))
