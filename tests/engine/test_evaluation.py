@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scalify_dl.pysouffle import Program
 from tests.engine import naive
 
-RELAXED = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+RELAXED = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def run(program: naive.Program, facts: naive.Database) -> Program:

@@ -166,7 +166,7 @@ def chain(sizes: Sizes, listed: list[Step]) -> Pair:
     return pair
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(steps, max_size=6))
 def test_random_programs_are_read_as_they_are_written(listed: list[Step]) -> None:
     small, large = {"tp": 2, "batch": 14, "seq": 11}, {"tp": 3, "batch": 15, "seq": 8}
