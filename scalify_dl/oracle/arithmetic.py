@@ -1,14 +1,15 @@
-"""In which types of real numbers two programs compute: where these differ, so does what is rounded."""
+"""In which types of real numbers two programs compute: where these differ, so does what is rounded. And whether they
+jump (compare, sort, round to whole numbers) where a computed number decides: over the reals exp(x) is above zero."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 
 from scalify_dl.ir.literals import rational
 from scalify_dl.ir.vocabulary import words
 
-from .dtypes import is_float, precision
+from .dtypes import holds_all, is_float, precision
 from .literals import ELIDED
 from .program import Op, Program, Tensor
 
@@ -21,6 +22,15 @@ EXACT = words(
 """Kinds that round nothing: they move numbers, choose among them, or make whole ones. Casts are compared op by op."""
 CHOOSES = words("max min argmax argmin replace and or xor")
 """Reducers that do not either."""
+JUMPS = words(
+    "ceil compare convert floor is-finite remainder round-nearest-afz round-nearest-even sign sort top-k trunc"
+)
+"""Kinds that give something else for numbers that lie as near as roundings, if they make no real number of one."""
+HANDED_ON = words(
+    """abs all-gather all-to-all broadcast clamp collective-broadcast collective-permute concatenate constant
+    dynamic-slice dynamic-update-slice gather maximum minimum negate pad relu reshape reverse select slice transpose"""
+)
+"""Kinds whose results are numbers that there were before, or their negatives."""
 MOST_NUMBERS = 1000
 """Numbers of a constant that are looked at."""
 
@@ -90,3 +100,54 @@ def _made_of(program: Program, role: str, target: str) -> list[Op]:
                 needed.update(op.operands)
                 found.append(op)
     return found[::-1]
+
+
+def decided_by_computed(program: Program) -> set[tuple[str, str]]:
+    """Outputs of which either side jumps where a real number decides that is computed of inputs, and so is rounded, and
+    0 or infinite where it is too small or too large for its type."""
+    return {
+        (dist, base) for dist, base, _ in program.expects
+        if _jumps(program, "base", base) or _jumps(program, "dist", dist)
+    }  # fmt: skip
+
+
+def _jumps(program: Program, role: str, target: str) -> bool:
+    """Whether one of the ops that make a value jumps where other numbers decide than those that are written (in inputs
+    and constants), or computed of constants alone."""
+    written = {t for graph in program.top(role) for t in graph.inputs}
+    fixed: set[str] = set()
+    for op in _made_of(program, role, target):
+        reals = [t for t in op.operands if is_float(program.tensors[t].dtype)]
+        computed = not written.issuperset(reals)
+        if any(_is_jump(program, each) for each in _inside(program, op)) or (computed and _is_jump(program, op)):
+            return True
+        if op.kind not in ("partition-id", "replica-id") and fixed.issuperset(op.operands):
+            fixed.update(op.results)
+        if not computed and (not reals or _hands_on(program, op) or fixed.issuperset(reals)):
+            written.update(op.results)
+    return False
+
+
+def _inside(program: Program, op: Op) -> Iterator[Op]:
+    """The ops of its regions."""
+    for graph in op.regions:
+        for each in program.graphs[graph].ops:
+            yield each
+            yield from _inside(program, each)
+
+
+def _is_jump(program: Program, op: Op) -> bool:
+    def is_real(tensor: str) -> bool:
+        return is_float(program.tensors[tensor].dtype)
+
+    if not any(map(is_real, op.operands)):
+        return False
+    chosen = op.symbols.get("reducer", [""])[0] in ("argmax", "argmin")
+    return chosen or (op.kind in JUMPS and not (op.kind == "convert" and is_real(op.results[0])))
+
+
+def _hands_on(program: Program, op: Op) -> bool:
+    if op.kind in HANDED_ON or op.symbols.get("reducer", [""])[0] in ("max", "min"):
+        return True
+    before, after = (program.tensors[t[0]].dtype if t else "" for t in (op.operands, op.results))
+    return op.kind == "convert" and is_float(after) and holds_all(after, before)

@@ -36,10 +36,12 @@ WORDS = {
     "zeros": "no row of it has zeros of both signs, which some orders tell apart",
     "range": "nothing that it is made of leaves the range of its type, as exponentials of large numbers do",
     "types": "what one side computes in a type the other computes in another one, and rounds it otherwise",
+    "jumps": "where it is decided by numbers that are computed (compared, sorted, made whole), no rounding decides, and"
+    " none is 0 or infinite for being too small or too large for its type",
     "shown": "no row of it is masked altogether: it is nowhere ∞ − ∞",
     "nonnegative": "it is not below zero where its root is taken",
 }
-PRECISION = ("absorbed", "zeros", "range", "types")
+PRECISION = ("absorbed", "zeros", "range", "types", "jumps")
 """What is listed as precision: of real numbers nothing is asked."""
 
 Row = tuple[Any, ...]
@@ -112,10 +114,12 @@ def equalities(
 
 
 def rounded_otherwise(program: Program) -> list[Row]:
-    """That both sides compute in other types, where they do."""
-    from scalify_dl.oracle.arithmetic import rounded_differently
+    """That both sides compute in other types, where they do; that no rounding decides, where it might."""
+    from scalify_dl.oracle.arithmetic import decided_by_computed, rounded_differently
 
-    return [(dist, WORDS["types"], "precision") for dist, _ in sorted(rounded_differently(program))]
+    found = [("types", dist) for dist, _ in sorted(rounded_differently(program))]
+    found += [("jumps", dist) for dist, _ in sorted(decided_by_computed(program))]
+    return [(dist, WORDS[what], "precision") for what, dist in found]
 
 
 class Stated:

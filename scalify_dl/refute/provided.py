@@ -70,13 +70,13 @@ def left_out(
 
 def hidden(facts: Facts, claims: Collection[Output], texts: Collection[str]) -> str | None:
     """What a certificate of equal formulas does not say (`texts`: of all that it assumes): that some output is no
-    number for some large inputs for which the baseline is one, or is rounded in other types.
+    number for some large inputs for which the baseline is one, is rounded in other types, or jumps at what is rounded.
 
     Inputs are large in programs that are run as they are, so that it is the same whoever asks."""
     if not claims:
         return None
     from scalify_dl.oracle import load_program
-    from scalify_dl.oracle.arithmetic import rounded_differently
+    from scalify_dl.oracle.arithmetic import decided_by_computed, rounded_differently
     from scalify_dl.oracle.erased import Limits
 
     outputs = {(dist, base) for dist, base, _ in facts["expect"]}
@@ -85,6 +85,8 @@ def hidden(facts: Facts, claims: Collection[Output], texts: Collection[str]) -> 
     limits = Limits(program, program.shards)
     if WORDS["types"] not in texts and rounded_differently(program):
         return WORDS["types"]
+    if WORDS["jumps"] not in texts and asked & decided_by_computed(program):
+        return WORDS["jumps"]
     if WORDS["range"] not in texts and limits.small and asked & limits.overflowing:
         return WORDS["range"]
     return None
