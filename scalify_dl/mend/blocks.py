@@ -83,40 +83,86 @@ def _put_at_own_place(draft: Draft, edit: Edit) -> None:
 
 
 def _of_pieces(draft: Draft, edit: Edit) -> None:
-    """Its block of each of `den` pieces of a dim, in place of as much of the whole dim; or where a pad puts these."""
+    """Its block of each of `den` pieces of a dim, in place of as much of the whole dim; or where a pad, or what puts
+    blocks side by side, has these. A block may be of rows, one of several along a dim of its own."""
     dim, pieces, op = edit.num, edit.den, edit.target
-    source = draft.operands(op)[0]
     (result,) = [t for o, _, t in draft.facts["result"] if o == op]
-    before, after = draft.shape(source), draft.shape(result)
     (kind,) = [row[2] for row in draft.facts["op"] if row[0] == op]
-    local = after[dim] if kind == "slice" else before[dim]
-    split = {size: [*shape[:dim], pieces, size // pieces, *shape[dim + 1 :]]
-             for size, shape in ((before[dim], before), (after[dim], after))}  # fmt: skip
-    read, made = draft.like(source, split[before[dim]]), draft.like(result, split[after[dim]])
-    draft.emit("reshape", [source], read, edit.cause)
-    draft.read(op, 0, read)
-    rows = draft.rows("result")
-    rows[:] = [(o, pos, made if o == op else t) for o, pos, t in rows]
-    draft.emit("reshape", [made], result, edit.cause)
+    operands = draft.operands(op) if kind == "concatenate" else draft.operands(op)[:1]
+    local = draft.shape(result if kind == "slice" else operands[0])[dim]
+    rows = kind == "slice" and local == 1
 
-    def moved(key: str, number: int) -> int:
-        """`start`, `limit`, `low` and `high` along the dim, of a block that was the n-th."""
-        if key not in ("start", "limit", "low", "high"):
+    def split(shape: list[int]) -> list[int]:
+        """Pieces, blocks of one piece, elements of a block."""
+        if rows:
+            return [*shape[:dim], pieces, shape[dim], shape[dim + 1] // pieces, *shape[dim + 2 :]]
+        if shape[dim] % local:
+            raise InputError(f"{op} has no blocks of {local}")
+        return [*shape[:dim], pieces, shape[dim] // local, local // pieces, *shape[dim + 1 :]]
+
+    for place, source in enumerate(operands):
+        read = draft.like(source, split(draft.shape(source)))
+        draft.emit("reshape", [source], read, edit.cause)
+        draft.read(op, place, read)
+    made = draft.like(result, split(draft.shape(result)))
+    results = draft.rows("result")
+    results[:] = [(o, pos, made if o == op else t) for o, pos, t in results]
+    draft.emit("reshape", [made], result, edit.cause)
+    if kind == "concatenate":
+        _added_up(draft, edit, made, dim + 1)
+        return
+    along = {"start": 0, "limit": pieces, "stride": 1, "low": 0, "high": 0, "interior": 0}
+    whole = {"start": 0, "limit": local // pieces, "stride": 1, "low": 0, "high": 0, "interior": 0}
+
+    def moved(key: str, pos: int, number: int) -> int:
+        """Numbers of a block that was the n-th; the dim along which blocks are put together."""
+        if key == "dimension":
+            return number + (number >= dim) + (number > dim)
+        if pos == dim + rows and key == "limit" and rows:
+            return number // pieces
+        if pos != dim or rows or key not in ("start", "limit", "low", "high"):
             return number
         if number % local:
             raise InputError(f"{op} takes no block")
-        return number // pieces
+        return number // local
 
-    along = {"start": 0, "limit": pieces, "stride": 1, "low": 0, "high": 0, "interior": 0}
     for table, last in (("attr_number", 3), ("rank_number", 4)):
-        rows = draft.rows(table)
-        kept = [row for row in rows if row[0] != op]
-        for row in (row for row in rows if row[0] == op):
-            value = moved(row[1], row[last]) if row[2] == dim else row[last]
-            kept.append((op, row[1], row[2] + (row[2] >= dim), *row[3:last], value))
-        rows[:] = kept
+        numbers = draft.rows(table)
+        kept = [row for row in numbers if row[0] != op]
+        for row in (row for row in numbers if row[0] == op):
+            later = (row[2] >= dim) + (row[2] > dim and not rows) if row[1] in along else 0
+            kept.append((op, row[1], row[2] + later, *row[3:last], moved(row[1], row[2], row[last])))
+        numbers[:] = kept
     keys = {row[1] for table in ("attr_number", "rank_number") for row in draft.facts[table] if row[0] == op}
-    draft.rows("attr_number").extend((op, key, dim, along[key]) for key in keys)
+    for key in keys & along.keys():
+        draft.rows("attr_number").append((op, key, dim, along[key]))
+        if not rows:
+            draft.rows("attr_number").append((op, key, dim + 2, whole[key]))
+
+
+def _added_up(draft: Draft, edit: Edit, made: str, dim: int) -> None:
+    """What an op puts side by side along a dim, each part among zeros, as a sum: as gradients of slices are written."""
+    parts, shape = draft.operands(edit.target), draft.shape(made)
+    zero = draft.like(made, ())
+    draft.emit("constant", (), zero, edit.cause)
+    draft.rows("literal").append((zero, "0.0"))
+    draft.rows("literal_rational").append((zero, 0, 1))
+    start, total = 0, ""
+    for number, part in enumerate(parts, 1):
+        size = draft.shape(part)[dim]
+        around = draft.like(made, shape)
+        low, high = [0] * len(shape), [0] * len(shape)
+        low[dim], high[dim] = start, shape[dim] - start - size
+        draft.emit("pad", [part, zero], around, edit.cause, low=low, high=high, interior=[0] * len(shape))
+        start += size
+        if total:
+            summed = made if number == len(parts) else draft.like(made, shape)
+            draft.emit("add", [total, around], summed, edit.cause)
+            total = summed
+        else:
+            total = around
+    for table in ("op", "operand", "result", "attr_number", "source"):
+        draft.keep(table, lambda row: row[0] != edit.target)
 
 
 VERBS: dict[str, Callable[[Draft, Edit], None]] = {"own block": _own_block, "pieces": _of_pieces}

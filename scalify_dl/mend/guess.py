@@ -64,10 +64,13 @@ def _round(state: State, options: Options, deadline: float, progress: Progress, 
             best = None
             after.proved = proved(after.facts, options, formulas=False)
             complete.append(after)
+            if after.proved < len(after.facts["expect"]) and len(complete) == 1:  # the likeliest
+                after = by_formulas(complete, options, progress)
             if after.proved == len(after.facts["expect"]):
-                break
+                return after
     if complete:
-        return by_formulas(complete, options, progress)
+        first, best = complete[0], max(complete, key=lambda way: way.proved)
+        return first if best is first else by_formulas(complete, options, progress)
     return best and replace(best, search=find_counterexample(load_program(best.facts.tables), rounding=False))
 
 

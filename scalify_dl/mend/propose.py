@@ -33,11 +33,13 @@ ORDER = (
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
-    "compare", "sign", "parts of all", "to the next", "other ranks", "combined", "own block", "shifted", "swapped",
-    "not rescaled", "offset", "to others", "lacking", "counted otherwise", "superfluous", "another", "real sign",
-    "its part alone",
+    "compare", "all reversed", "all ended", "all round", "sign", "parts of all", "to the next", "other ranks",
+    "combined", "own block", "shifted", "swapped", "not rescaled", "offset", "to others", "lacking",
+    "counted otherwise", "superfluous", "another", "real sign", "its part alone",
 )  # fmt: skip
 """Kinds of guesses, in the order in which they are tried."""
+TOGETHER = ("all reversed", "all ended", "all round")
+"""Guesses that are meant of all such ops at once, at whatever lines."""
 ALONG = (
     "reduce", "reduce for", "regroup", "reducer", "own block", "plus rank", "combine", "exchange", "gather", "send",
 )  # fmt: skip
@@ -303,6 +305,9 @@ def _ways(edits: list[Edit], forms: Mapping[str, object]) -> Iterator[list[Edit]
     alike: dict[object, list[Edit]] = defaultdict(list)
     for edit in edits:
         alike[forms[edit.cause]].append(edit)
+    if edits[0].why in TOGETHER:
+        yield edits
+        return
     for some in [edits, *(alike.values() if len(alike) > 1 else ())]:
         half = len(some) // 2
         yield some
@@ -322,10 +327,12 @@ def _guesses(program: Program, facts: Facts, order: Mapping[str, int], lines: Ma
     bundles: dict[tuple[object, ...], list[Edit]] = defaultdict(list)
     for edit in sorted((Edit(*row) for row in program.relation("guess")),
                        key=lambda e: (GUESSES.index(e.why), order.get(e.cause, 0), e)):  # fmt: skip
-        how = lines.get(maker[edit.how], edit.how) if edit.verb == "times" else edit.how
+        copied = maker[edit.how] if edit.verb == "times" else edit.how if edit.verb == "insert" else ""
+        how = lines.get(copied, edit.how)  # (one op for each parameter)
         line = lines.get(edit.cause, edit.cause)
         kind = kinds[edit.cause] if edit.verb not in PLACES else ""
-        bundles[edit.why, edit.verb, line, kind, how, edit.num, edit.den].append(edit)
+        apart = (edit.verb, line, kind, how, edit.num, edit.den) if edit.why not in TOGETHER else ()
+        bundles[(edit.why, *apart)].append(edit)
     makers: dict[str, list[str]] = defaultdict(list)
     for op, _, tensor in facts["operand"]:
         makers[op].append(kinds.get(maker.get(tensor, ""), ""))

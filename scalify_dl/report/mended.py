@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from scalify_dl.mend.mend import Mending
-from scalify_dl.mend.propose import Proposal
+from scalify_dl.mend.propose import TOGETHER, Proposal
 from scalify_dl.prove.verdict import Frame, RootCause
 from scalify_dl.prove.view import View, user_frames
 
@@ -19,8 +19,8 @@ from .localisation import BY_SHAPE, attributes_apart, named, root_causes_of
 
 _FACTORS = ("again", "scaled", "rescaled", "scaled beside", "common line", "factor", "enters")
 """Kinds of faults that make a multiple."""
-PROMISED = "turns"
-"""The kind of fault whose sentence says what an edit mends: nothing, where it was not taken."""
+PROMISED = ("turns", "resent", "pieces")
+"""Kinds of faults whose sentences say what an edit mends: nothing, where it was not taken."""
 _NAMED = 6
 """Ops of one line that are named."""
 
@@ -67,7 +67,7 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
         proposal = next((p for p in leads if p.causes[0] == op), None)
         kinds = {proposal.why} if proposal else set()
         texts = mending.faults.get(op, [])
-        telling = [text for why, text in texts if why in kinds] or [text for why, text in texts if why != PROMISED]
+        telling = [text for why, text in texts if why in kinds] or [text for why, text in texts if why not in PROMISED]
         if proposal and proposal.fault:
             telling = [proposal.fault]
         if cause.lemma_missing and not proposal:  # its meaning was invented: what came of it says nothing
@@ -142,7 +142,7 @@ def _listed(ops: list[str], view: View) -> str:
 
 def _advice(proposal: Proposal, view: View) -> tuple[str, ...]:
     texts = list(dict.fromkeys(named(proposal.advice, view)))
-    if len(texts) < 2:
+    if len(texts) < 2 or proposal.why in TOGETHER:
         return tuple(texts)
     more = "1 more place" if len(texts) == 2 else f"{len(texts) - 1} more places"
     return texts[0], f"and likewise at {more} of this line"

@@ -217,7 +217,8 @@ def a_micro_batch_that_counts_twice() -> Facts:
 def test_a_block_of_each_of_several_pieces_is_taken() -> None:
     first = first_cause(rows_of_three_weights_in_one())
     assert first.kind == "slice"
-    assert "a block of each of 3 pieces" in " ".join(first.found)
+    assert "a block of each of several pieces" in " ".join(first.found)
+    assert first.suggestion == ("take the block of each of 3 pieces of dim 0",)
     assert "PROVED" in " ".join(first.tried)
 
 
