@@ -29,7 +29,7 @@ ORDER = (
     "axis", "reducer", "mixed", "every rank", "piece", "kind", "constants", "constant", "attributes", "term",
     "operand", "unreduced", "far", "scaled", "rescaled", "scaled beside", "common line", "left out", "factor",
     "accumulated", "enters", "direction", "order", "turns", "block", "pieces", "resent", "numbers", "stale", "in step",
-    "other block", "turned", "along", "function", "repeated", "stops",
+    "newer", "other block", "turned", "along", "function", "repeated", "stops",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
@@ -57,8 +57,9 @@ BY_PROOF = "stops"
 Said = Mapping[str, Sequence[Row]]
 TELLING = ("untaken", "counts for nothing")
 """Kinds of faults that lead where no edit mends: what follows from them is found at other ops, too."""
-VAGUE = ("operand", "parts", "divided")
-"""Kinds of faults that an op of a right program may seem to have, where it computes what the baseline does not."""
+VAGUE = ("operand", "parts", "divided", "resent", "pieces", "newer")
+"""Kinds of faults that an op of a right program may seem to have, where it computes what the baseline does not, or that
+only say what an edit would mend."""
 
 
 @dataclass(frozen=True)
