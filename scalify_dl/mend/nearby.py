@@ -109,13 +109,13 @@ def _ring(draft: Draft, edit: Edit) -> None:
 
 
 def _insert(draft: Draft, edit: Edit) -> None:
-    """The baseline's op on its constant, before an operand is read."""
+    """The baseline's op on its constant, before an operand is read; that of another turn, in whose place `den` - 2."""
     operand = draft.operands(edit.target)[edit.num]
     ((_, _, kind),) = [row for row in draft.facts["op"] if row[0] == edit.how]
     read, literals = [], {row[0] for row in draft.facts["literal"]}
-    for theirs in draft.operands(edit.how):
+    for place, theirs in enumerate(draft.operands(edit.how)):
         constant = _root(draft, theirs)
-        if constant not in literals:
+        if constant not in literals or place == edit.den - 2:
             read.append(operand)
             continue
         scalar = draft.like(operand, ())
@@ -125,6 +125,29 @@ def _insert(draft: Draft, edit: Edit) -> None:
         read.append(spread(draft, scalar, draft.shape(operand), [], edit.cause))
     made = draft.like(operand)
     draft.emit(kind, read, made, edit.cause)
+    draft.read(edit.target, edit.num, made)
+
+
+def _insert_with(draft: Draft, edit: Edit) -> None:
+    """The baseline's op on an operand and a value that is at hand, before the operand is read."""
+    base_op, other = edit.how.split(";", 1)
+    operand = draft.operands(edit.target)[edit.num]
+    ((_, _, kind),) = [row for row in draft.facts["op"] if row[0] == base_op]
+    made = draft.like(operand)
+    draft.emit(kind, [operand, other] if edit.den == 0 else [other, operand], made, edit.cause)
+    draft.read(edit.target, edit.num, made)
+
+
+def _mask(draft: Draft, edit: Edit) -> None:
+    """An operand where a mask of its first dims is true, and zeros elsewhere."""
+    operand = draft.operands(edit.target)[edit.num]
+    shape, rows = draft.shape(operand), draft.shape(edit.how)
+    if shape[: len(rows)] != rows:
+        raise InputError(f"{edit.how} does not fit {operand}")
+    mask = draft.like(operand)
+    draft.emit("convert", [spread(draft, edit.how, shape, range(len(rows)), edit.cause)], mask, edit.cause)
+    made = draft.like(operand)
+    draft.emit("multiply", [operand, mask], made, edit.cause)
     draft.read(edit.target, edit.num, made)
 
 
@@ -173,6 +196,8 @@ VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "shift": _shift,
     "ring": _ring,
     "insert": _insert,
+    "insert with": _insert_with,
+    "mask": _mask,
     "times": _times,
 }
 """What each verb does."""

@@ -25,17 +25,17 @@ MAIN = "mend.dl"
 SECONDS = 60.0
 """Wall time for the rules on one execution: a machine that does other things gives them a part of itself."""
 ORDER = (
-    "given back", "again", "gathered", "at hand", "cut", "beside", "whole added", "joined", "origin", "late", "before",
-    "axis", "reducer", "mixed", "every rank", "piece", "kind", "constants", "constant", "attributes", "term",
-    "operand", "unreduced", "far", "scaled", "rescaled", "scaled beside", "common line", "left out", "factor",
-    "accumulated", "enters", "direction", "order", "turns", "block", "pieces", "resent", "numbers", "stale", "in step",
-    "newer", "other block", "turned", "along", "function", "repeated", "stops",
+    "given back", "again", "gathered", "at hand", "cut", "beside", "whole added", "joined", "origin", "late",
+    "before", "axis", "reducer", "mixed", "every rank", "piece", "kind", "constants", "constant", "attributes",
+    "term", "operand", "unreduced", "averaged", "far", "scaled", "rescaled", "scaled beside", "common line",
+    "left out", "factor", "accumulated", "enters", "direction", "order", "turns", "block", "pieces", "resent",
+    "numbers", "stale", "in step", "newer", "other block", "turned", "along", "function", "repeated", "stops",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
     "compare", "all reversed", "all ended", "all round", "sign", "parts of all", "to the next", "other ranks",
-    "combined", "own block", "shifted", "swapped", "not rescaled", "offset", "to others", "lacking",
-    "counted otherwise", "superfluous", "another", "real sign", "its part alone",
+    "unlike its turns", "combined", "own block", "unmasked", "shifted", "swapped", "not rescaled", "offset",
+    "to others", "lacking", "counted otherwise", "superfluous", "another", "real sign", "its part alone",
 )  # fmt: skip
 """Kinds of guesses, in the order in which they are tried."""
 TOGETHER = ("all reversed", "all ended", "all round")
@@ -328,7 +328,7 @@ def _guesses(program: Program, facts: Facts, order: Mapping[str, int], lines: Ma
     bundles: dict[tuple[object, ...], list[Edit]] = defaultdict(list)
     for edit in sorted((Edit(*row) for row in program.relation("guess")),
                        key=lambda e: (GUESSES.index(e.why), order.get(e.cause, 0), e)):  # fmt: skip
-        copied = maker[edit.how] if edit.verb == "times" else edit.how if edit.verb == "insert" else ""
+        copied = maker[edit.how] if edit.verb == "times" else edit.how.split(";")[0] if "insert" in edit.verb else ""
         how = lines.get(copied, edit.how)  # (one op for each parameter)
         line = lines.get(edit.cause, edit.cause)
         kind = kinds[edit.cause] if edit.verb not in PLACES else ""

@@ -1,0 +1,95 @@
+"""Ops that are missing: a mask of the rank's own, a division of one turn, a mean of counts, a second term."""
+
+from __future__ import annotations
+
+from scalify_dl.pairing.builder import Pair
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Verdict
+from scalify_dl.report.conclude import conclude
+
+from .test_mending_steps import first_cause
+from .test_mending_together import at_lines
+
+
+def rows_of_a_cut_table(masked: bool) -> Pair:
+    """Rows of the ranks' own parts of a table, summed: what another rank has is read as row 0."""
+    pair = Pair("tp=2")
+    b, d = pair.base, pair.dist
+    ids = b.input("ids", (5,), "s32", range=(0, 8))
+    b.output(b.tanh(b.embedding(b.input("table", (8, 3)), ids)))
+    ids = d.shard("ids")
+    first = d.broadcast(d.rank_constant({0: 0, 1: 4}), (5,), [])
+    local = d.subtract(ids, first)
+    own = getattr(d, "and")(d.compare(local, 0, direction="GE"), d.compare(local, 4, direction="LT"))
+    rows = d.embedding(d.shard("table", {0: "tp"}), d.select(own, local, d.full(0, (5,), "s32")))
+    if masked:
+        rows = d.multiply(rows, d.convert(d.broadcast(own, (5, 3), [0]), "f32"))
+    d.output(d.tanh(d.all_reduce(rows, "tp")))
+    return pair
+
+
+def test_rows_of_a_cut_table_are_masked() -> None:
+    assert conclude(analyse(rows_of_a_cut_table(True).facts(), Options())).verdict is Verdict.PROVED
+
+
+def test_rows_that_another_rank_has_count_for_nothing() -> None:
+    cause = first_cause(rows_of_a_cut_table(False).facts())
+    assert cause.kind == "all-reduce"
+    assert cause.suggestion == ("count operand 0 only where and",)
+    assert cause.tried == ("with this edit the output is PROVED",)
+
+
+def test_what_one_turn_goes_without_is_named_where_others_have_it() -> None:
+    """Of three micro-batches' losses the last is not divided."""
+    pair = Pair("dp=2")
+    b, d = pair.base, pair.dist
+    x = b.input("x", (12, 4))
+    b.output(b.tanh(b.divide(b.reduce(b.multiply(x, x), [0]), 6.0)))
+    x = d.shard("x", {0: "dp"})
+    total = None
+    for turn in range(3):
+        part = d.slice(x, 0, 2 * turn, 2 * turn + 2)
+        loss = d.reduce(d.multiply(part, part), [0])
+        loss = d.exponential(d.log(loss if turn == 2 else d.divide(loss, 3.0)))
+        total = loss if total is None else d.add(total, loss)
+    assert total is not None
+    d.output(d.tanh(d.divide(d.all_reduce(total, "dp"), 2.0)))
+    lines = {"divide": 5, "log": 6, "exponential": 6, "multiply": 3, "slice": 2, "reduce": 4}
+    facts = at_lines(pair.facts(), lines)
+    facts.tables["source"] = [
+        (op, pos, file, line + 20 * op.startswith("base/"), where) for op, pos, file, line, where in facts["source"]
+    ]
+    cause = first_cause(facts)
+    assert (cause.kind, cause.source[0].line) == ("divide", 5)
+    assert "one of the turns goes without this" in " ".join(cause.found)
+    assert "no output differs" in cause.tried[0] or "PROVED" in cause.tried[0]
+
+
+def test_a_count_that_is_divided_by_twice_is_averaged() -> None:
+    """Loss and gradient are means of the rank's own tokens, and are averaged over ranks."""
+    pair = Pair("dp=2")
+    b, d = pair.base, pair.dist
+    for p in (b, d):
+        x, y, m = (p.input(n, (6, 3)) if p is b else p.shard(n, {0: "dp"}) for n in ("x", "y", "m"))
+        count = p.reduce(m, [0, 1])
+        for value in (x, y):
+            mean = p.divide(p.reduce(p.multiply(value, m), [0, 1]), count)
+            p.output(mean if p is b else p.divide(d.all_reduce(mean, "dp"), 2.0))
+    cause = first_cause(pair.facts())
+    assert cause.kind == "reduce"
+    assert cause.suggestion == ("all-reduce(sum) over dp after reduce, times 1/2",)
+    assert cause.tried == ("with this edit all outputs are PROVED",)
+
+
+def test_a_residual_that_is_left_out_is_added() -> None:
+    pair = Pair("tp=2")
+    b, d = pair.base, pair.dist
+    x, h = b.input("x", (4, 6)), b.input("h", (4, 6))
+    b.output(b.tanh(b.add(x, b.exponential(h))), b.tanh(x))
+    x, h = (d.shard(n, {1: "tp"}) for n in ("x", "h"))
+    d.output(d.tanh(d.exponential(h)), d.tanh(x))
+    cause = first_cause(pair.facts())
+    assert cause.kind == "tanh"
+    assert cause.suggestion == ("first add operand 0 with x as the baseline's add",)
+    assert cause.tried == ("with this edit all outputs are PROVED",)
