@@ -88,7 +88,7 @@ def elementwise_cells(field: Field, call: Call, xs: list[Array]) -> list[Array]:
     if kind == "compare":
         return [_compared(field, call, xs)]
     if kind == "convert":
-        return [_converted(field, xs[0], call)]
+        return [converted(field, xs[0], call)]
     if dtype == "pred" and kind in elementwise.TRUTHS:
         return [_tabled(field, call, xs, elementwise.TRUTHS[kind])]
     if is_integer(dtype):
@@ -121,10 +121,13 @@ FAR = 2**31 - 1
 """The greatest number of integer types whose numbers no size is beyond."""
 
 
-def bounded(form: Form, dtype: str) -> Form:
-    """A formula whose values are whole numbers that an integer type holds; Undecided where they may not be."""
+def bounded(form: Form, dtype: str, most: int | None = None) -> Form:
+    """A formula whose values are whole numbers that an integer type holds, and none beyond `most`; Undecided where they
+    may not be."""
     lo, hi = integer_bounds(form)
     low, high = integer_limits(dtype)
+    if most is not None:
+        low, high = max(low, -most), min(high, most)
     for value, limit in ((-lo, -low), (hi, high)):
         if above(limit - value + 1):
             continue
@@ -227,7 +230,9 @@ def _of_few_values(direction: str, left: Cell, right: Cell) -> Form | None:
     return truth_of(left - right, lambda value: bool(COMPARISONS[direction](value, 0)))
 
 
-def _converted(field: Field, x: Array, call: Call) -> Array:
+def converted(field: Field, x: Array, call: Call, before: str | None = None) -> Array:
+    """A cast of integers, or (`before`) of real numbers of a type. Beyond what an integer type holds each machine has an
+    answer of its own: the end of its range, or anything."""
     after = call.results[0].dtype
 
     def apply(cell: Any) -> Any:
@@ -237,7 +242,7 @@ def _converted(field: Field, x: Array, call: Call) -> Array:
         if after == "pred":
             return form.field.one - truths.equal(form, form.field.zero)
         if is_integer(after):
-            return wrapped(form, after)
+            return wrapped(form, after) if before is None else bounded(form, after, most=1 << precision(before))
         raise Undecided(f"a cast to {after}")
 
     if is_float(after):

@@ -22,7 +22,7 @@ from .complexes import by_parts, complex_cells, is_complex, is_linear
 from .elementwise import TRUTHS, truth
 from .extended import Cell
 from .form import Field, Form, Need, Undecided
-from .formulas import FORMULAS, MOVES, bounded, constants, counted, elementwise_cells, rounded, widened
+from .formulas import FORMULAS, MOVES, bounded, constants, converted, counted, elementwise_cells, rounded, widened
 from .jumps import Jumps
 
 MODULES = (indexed, reductions)
@@ -103,7 +103,7 @@ class SymbolicMachine(Machine):
                 all_kept = before == dtype or (holds_all(dtype, before) and dtype not in WITHOUT_INFINITIES)
                 return [widened(xs[0], before) if all_kept else rounded(xs[0], dtype)]
             if is_float(before):
-                return elementwise_cells(self.basis, call, [reals(self.basis, xs[0])])
+                return [converted(self.basis, reals(self.basis, xs[0]), call, before)]
         if kind == "attention" and len(xs) > 3 and self.program.tensors[call.op.operands[3]].dtype == "pred":
             xs = [*xs[:3], mapped(self.hidden, xs[3])]
         if not symbolic and not is_float(dtype) and kind in MEANINGS:
