@@ -231,8 +231,8 @@ def _of_few_values(direction: str, left: Cell, right: Cell) -> Form | None:
 
 
 def converted(field: Field, x: Array, call: Call, before: str | None = None) -> Array:
-    """A cast of integers, or (`before`) of real numbers of a type. Beyond what an integer type holds each machine has an
-    answer of its own: the end of its range, or anything."""
+    """A cast of integers, or (`before`) of real numbers of a type: beyond what an integer type holds each machine
+    has an answer of its own, the end of its range or anything."""
     after = call.results[0].dtype
 
     def apply(cell: Any) -> Any:

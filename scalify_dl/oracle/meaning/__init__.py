@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from scalify_dl.ir.vocabulary import RANDOM
 
-from . import contraction, control, elementwise, indexing, neuronx, structural, vllm, windows
+from . import contraction, control, elementwise, indexing, libraries, neuronx, structural, vllm, windows
 from .base import MEANINGS, Call, Meaning, Unsupported, meaning
 from .collectives import COLLECTIVES, GROUPED, collective_permute
 
 __all__ = [
     "COLLECTIVES", "GROUPED", "MEANINGS", "RANDOM", "Call", "Meaning", "Unsupported", "collective_permute",
-    "contraction", "control", "elementwise", "indexing", "meaning", "neuronx", "structural", "vllm", "windows",
+    "contraction", "control", "elementwise", "indexing", "libraries", "meaning", "neuronx", "structural", "vllm",
+    "windows",
 ]  # fmt: skip
 
 

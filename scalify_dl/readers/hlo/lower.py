@@ -442,4 +442,4 @@ def unknown(self: Lowering, i: Instruction, operands: list[object]) -> object:
     return shaped(op.results, i.type)
 
 
-from . import collectives, control, functions, opaque, opcodes  # noqa: E402,F401  (they register their lowerings)
+from . import collectives, control, functions, libraries, opaque, opcodes  # noqa: E402,F401  (they register their lowerings)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.texts import escaped
 from scalify_dl.readers import regions
+from scalify_dl.readers.libraries import PREFIX
 
 from .attributes import integers, unquote
 from .functions import without_sort_keys
@@ -67,7 +68,7 @@ def custom_call(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     if target in MARKERS and len(operands) == 1:
         i.attributes.read.update(IGNORED)
         return operands[0]
-    if i.attributes.get("custom_call_has_side_effect") == "true":
+    if i.attributes.get("custom_call_has_side_effect") == "true" or target.startswith(PREFIX):
         lo.effects.append(f"{i.opcode} {target}")
         return unknown(lo, i, operands)  # more than a function of its operands
     if target == "TopK" and len(flat) == 1 and _is_top_k(lo, i):

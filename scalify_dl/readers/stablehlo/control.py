@@ -11,6 +11,7 @@ from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.ir.texts import escaped
 
 from .. import regions
+from ..libraries import PREFIX
 from .dynamic import DYNAMIC
 from .scope import Scope, Site, Value, attribute_names, lowers, opaque, short, unknown
 from .types import is_open
@@ -35,6 +36,7 @@ NO_MEANING = frozenset(
         "output_operand_aliases",
         "mhlo.sharding",
         "sdy.sharding",
+        "sdy.sharding_rule",
         "mhlo.frontend_attributes",
     }
 )
@@ -91,7 +93,7 @@ def custom_call(site: Site) -> list[Value]:
         return DYNAMIC[target](site)
     if target in MARKERS and len(site.values) == len(site.types):
         return site.values
-    if site.number("has_side_effect", 0):
+    if site.number("has_side_effect", 0) or target.startswith(PREFIX):
         site.module.effects.append(f"custom:{target}")
         return opaque(site, f"unknown:custom:{target}")  # more than a function of its operands
     return opaque(site, f"custom:{target}", dict(_symbols(site)))

@@ -13,7 +13,7 @@ from scalify_dl.ir.mesh import Mesh
 from ..prune import prune
 from ..sdy import DeviceMesh
 from ..sizes import Formula, Resolve, given_none
-from . import collectives, control, dynamic, elementwise, manual, structural  # noqa: F401  (they register handlers)
+from . import collectives, control, dynamic, elementwise, libraries, manual, structural  # noqa: F401  (they register handlers)
 from .open_sizes import argument_path, open_sizes
 from .parse import parse
 from .scope import Body, Module, Scope, Shards, Value
