@@ -26,16 +26,16 @@ SECONDS = 60.0
 """Wall time for the rules on one execution: a machine that does other things gives them a part of itself."""
 ORDER = (
     "given back", "again", "gathered", "at hand", "cut", "beside", "whole added", "joined", "origin", "late",
-    "before", "axis", "reducer", "mixed", "every rank", "piece", "kind", "constants", "constant", "attributes",
+    "before", "axis", "reducer", "mixed", "every rank", "piece", "kind", "constants", "line", "constant", "attributes",
     "term", "operand", "unreduced", "averaged", "far", "scaled", "rescaled", "scaled beside", "common line",
     "left out", "factor", "accumulated", "enters", "direction", "order", "turns", "block", "pieces", "resent",
     "numbers", "stale", "in step", "newer", "other block", "turned", "along", "function", "repeated", "stops",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
-    "compare", "all reversed", "all ended", "all round", "sign", "parts of all", "to the next", "other ranks",
-    "unlike its turns", "combined", "own block", "unmasked", "shifted", "swapped", "not rescaled", "offset",
-    "to others", "lacking", "counted otherwise", "superfluous", "another", "real sign", "its part alone",
+    "compare", "all reversed", "all ended", "all round", "not rescaled", "unlike its turns", "sign", "parts of all",
+    "to the next", "other ranks", "combined", "own block", "unmasked", "shifted", "swapped", "offset", "to others",
+    "lacking", "counted otherwise", "superfluous", "another", "real sign", "its part alone",
 )  # fmt: skip
 """Kinds of guesses, in the order in which they are tried."""
 TOGETHER = ("all reversed", "all ended", "all round")
@@ -263,7 +263,7 @@ def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Prop
         how = edit.how.split(";")[0] if edit.verb in ALONG else ""
         how += edit.target if edit.verb == "send" else ""
         key: tuple[object, ...] = (edit.why, edit.verb, lines[edit.cause], how, edit.num, edit.den)
-        bundles[key if edit.why not in ("late", "before") else (edit.why, lines[edit.cause])].setdefault(
+        bundles[key if edit.why not in ("late", "before", "line") else (edit.why, lines[edit.cause])].setdefault(
             (edit.verb, edit.target, edit.how if edit.verb in ("reduce for", "behind") else ""), edit
         )
     for edit in edits:  # operands of one op that are each another one's

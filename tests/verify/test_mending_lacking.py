@@ -1,13 +1,19 @@
-"""Ops that are missing: a mask of the rank's own, a division of one turn, a mean of counts, a second term."""
+"""Ops that are missing: a mask of the rank's own, a division of one turn, a mean of counts, a second term. Numbers that
+stand in products with others, and collectives inside loops."""
 
 from __future__ import annotations
 
+from scalify_dl.audit.pair import spread
+from scalify_dl.facts import Facts
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.programs import Program
 from scalify_dl.pairing.builder import Pair
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.report.conclude import conclude
 
+from .test_mending_lines import Lined
 from .test_mending_steps import first_cause
 from .test_mending_together import at_lines
 
@@ -93,3 +99,56 @@ def test_a_residual_that_is_left_out_is_added() -> None:
     assert cause.kind == "tanh"
     assert cause.suggestion == ("first add operand 0 with x as the baseline's add",)
     assert cause.tried == ("with this edit all outputs are PROVED",)
+
+
+def a_number_that_stands_in_a_product() -> Facts:
+    """A branch is multiplied by 4 where the baseline has 2; its gradient by 4 * 3, which is one number."""
+    pair = Lined({"dp": 2})
+    inputs = [pair.input(shape, {0: "dp"}) for shape in ((4, 6), (4, 6))]
+
+    def times(g: Graph, t: Tensor, number: float) -> Tensor:
+        return g.emit("multiply", [t, spread(g, g.constant(number, "f32"), t.shape, ())])
+
+    made = []
+    sides = (pair.base, pair.dist), zip(*inputs, strict=True), ((3.0, 2.0), (12.0,))
+    for g, (x, v), numbers in zip(*sides, strict=True):
+        out = g.emit("add", [times(g, g.emit("sine", [x]), 2.0 if g is pair.base else 4.0), v])
+        pair.at(3)
+        back = g.emit("sine", [out])
+        for number in numbers:
+            pair.at(5)
+            back = times(g, back, number)
+        pair.at(3)
+        made.append((out, back))
+    for whole, part in zip(*made, strict=True):
+        pair.outputs(whole, part)
+    pair.at(6)
+    return pair.facts()
+
+
+def test_a_number_is_mended_in_a_product_with_another_one() -> None:
+    cause = first_cause(a_number_that_stands_in_a_product())
+    assert (cause.kind, cause.source[0].line) == ("multiply", 3)
+    assert cause.suggestion[0] == "2 instead of 4"
+    assert cause.tried == ("with this edit all outputs are PROVED",)
+
+
+def test_ranks_that_a_loop_sums_over_are_tried() -> None:
+    """A product is cut over tp in each turn of a loop, and summed over dp."""
+    pair = Pair("dp=2,tp=2")
+    b, d = pair.base, pair.dist
+
+    def turns(p: Program, x: Tensor, w: Tensor, v: Tensor) -> Tensor:
+        def body(q: Program, n: Tensor, x: Tensor, w: Tensor, v: Tensor) -> list[Tensor]:
+            y = q.matmul(q.tanh(q.matmul(x, w)), v)
+            return [q.add(n, 1), q.add(x, q.all_reduce(y, "dp") if p is d else y), w, v]
+
+        start = [p.constant(0, "s32"), x, w, v]
+        return p.loop(start, lambda q, n, *_: q.compare(n, 3, direction="LT"), body, trip_count=3)[1]
+
+    b.output(turns(b, b.input("x", (4, 6)), b.input("w", (6, 8)), b.input("v", (8, 6))))
+    d.output(turns(d, d.shard("x", {0: "dp"}), d.shard("w", {1: "tp"}), d.shard("v", {0: "tp"})))
+    cause = first_cause(pair.facts())
+    assert cause.kind == "all-reduce"
+    assert cause.suggestion == ("all-reduce over tp",)
+    assert cause.tried == ("with this edit the output is PROVED",)
