@@ -60,8 +60,9 @@ def find_cuts(decider: Decider, trial: Trial, dist: str, base: str, *, local: bo
     program = decider.program
     (base_graph,), dist_graph = program.top("base"), program.top("dist")[0]
     known = {**decider.near, **decider.by_dist} if local else decider.by_dist
-    ours = [t for t in made_of(decider, dist_graph, {dist}) if t != dist and t not in known]
+    ours = [t for t in made_of(decider, dist_graph, {dist}) if t != dist and not (local and t in known)]
     theirs = [b for b in made_of(decider, base_graph, {base}) if b != base]
+    held = {t: {shard.base for shard in known.get(t, ())} for t in ours}
     if local:
         ours = [t for t in ours if _kind(decider, t) in ELEMENTWISE and _near(decider, t)]
         theirs = [b for b in theirs if _kind(decider, b) in LOCAL]
@@ -73,11 +74,11 @@ def find_cuts(decider: Decider, trial: Trial, dist: str, base: str, *, local: bo
             break
         parted = None
         for b, layout in candidates:
-            if (t, b) in decider.unlike:
+            if (t, b) in decider.unlike or b in held[t] or (held[t] and _kind(decider, b) in MOVES):
                 continue
             pair, answer = _proved(decider, t, b, layout, local=local)
             if answer is not None:
-                decider.by_dist[t] = [Shard(t, (), b, (), layout)]
+                decider.by_dist[t] = [Shard(t, (), b, (), layout), *known.get(t, ())]
                 decider.between[t] = answer
                 break
             decider.unlike.add((t, b))

@@ -131,7 +131,8 @@ class Pair:
         if missing:
             raise Undecided(f"nothing is known of {self.program.name(missing[0])}")
         wanted = {shard.base for shard in self.shards.values()}
-        self.base_part = self._slice(self.base_graph, base, wanted - {base})
+        self.alike = {} if local is not None else self._alike(known)
+        self.base_part = self._slice(self.base_graph, base, {*wanted, *self.alike} - {base})
         if local is not None:
             if len(self.dist_part.ops) + len(self.base_part.ops) > MOST_OPS:
                 raise Undecided(f"more than {MOST_OPS} ops")
@@ -150,6 +151,20 @@ class Pair:
         """What is to be shown of either side: sums over rows, and flags."""
         self.difference: tuple[Any, Any] | None = None
         """The last elements that were compared and have not one formula."""
+
+    def _alike(self, known: Mapping[str, list[Shard]]) -> dict[str, str]:
+        """Baseline values that are another one, which is a cut: one distributed value holds all of both, alike."""
+        tensors, found = self.decider.program.tensors, {shard.base: shard.base for shard in self.shards.values()}
+
+        def shape(t: str) -> object:
+            return tensors[t].dtype, tensors[t].shape, self.spread and self.spread.parts[t]
+
+        for t, cut in self.shards.items():
+            for shard in known[t]:
+                whole = not (cut.base_piece or shard.base_piece) and shard.layout == cut.layout
+                if whole and shape(shard.base) == shape(cut.base) and not cut.layout.gaps(tensors[cut.base].shape):
+                    found.setdefault(shard.base, cut.base)
+        return found
 
     def _slice(self, graph: Graph, target: str, stops: Iterable[str]) -> Graph:
         """The ops that a value is made by, back to where the walk stops."""
@@ -176,6 +191,7 @@ class Pair:
 
     def unknowns(self, tensor: str) -> Array:
         """The elements of a baseline value that is not looked into."""
+        tensor = self.alike.get(tensor, tensor)
         if tensor in self.cells:
             return self.cells[tensor]
         declared, basis = self.program.tensors[tensor], self.basis

@@ -6,6 +6,7 @@ from typing import Any
 
 from scalify_dl.ir.graph import Graph, Tensor
 
+from .ring_steps import ring_axis
 from .world import Retry, Twin, World, step
 
 Numbers = dict[str, list[int]]
@@ -92,6 +93,38 @@ def grouped(w: World, t: Twin) -> None:
     w.add(*(
         w.emit(g, "convolution", [x, k], **attributes)
         for g, x, k in ((w.base, t.base, kernel.base), (w.dist, t.dist, kernel.dist))
+    ))  # fmt: skip
+
+
+@step("channel-wise", 0.4)
+def channel_wise(w: World) -> None:
+    """A convolution in groups, of features or of batches, of which each rank along an axis does its own."""
+    axis, ranks, _ = ring_axis(w)
+    of_batches, groups = w.chance(0.4), ranks * w.rng.choice([1, 2])
+    size, each, out = (w.rng.choice([1, 2]) for _ in range(3))
+    shape, cut = ([groups * size, 4, each], 0) if of_batches else ([size, 4, groups * each], 2)
+    operands = []
+    for dims, dim in ((shape, cut), ([w.rng.choice([1, 3]), each, groups * out], 2)):
+        placed = w.pair.layout(dims, {dim: axis})
+        for _ in range(30 if w.slip() else 0):
+            other = w.layout(dims, pending=w.chance(0.3))
+            if other.local_shape == placed.local_shape:
+                placed = other
+                break
+        operands.append(w.input("f32", shape=dims, layout=placed))
+    edge, fewer = [operands[1].base.shape[0] // 2], groups // ranks
+    numbers = {
+        "window_size": [operands[1].base.shape[0]], "window_stride": [1], "window_dilation": [1], "base_dilation": [1],
+        "window_pad_low": edge, "window_pad_high": edge, "input_batch": [0], "input_feature": [2],
+        "input_spatial": [1], "kernel_input_feature": [1], "kernel_output_feature": [2], "kernel_spatial": [0],
+        "output_batch": [0], "output_feature": [2], "output_spatial": [1],
+    }  # fmt: skip
+    counts = [(1, n) if of_batches else (n, 1) for n in (groups, fewer)]
+    w.add(*(
+        w.emit(g, "convolution", xs, **numbers, feature_group_count=[features], batch_group_count=[batches])
+        for g, xs, (features, batches) in (
+            (w.base, [t.base for t in operands], counts[0]), (w.dist, [t.dist for t in operands], counts[1])
+        )
     ))  # fmt: skip
 
 
