@@ -34,7 +34,7 @@ from scalify_dl.oracle.trial import Trial, run_trial
 from .between import BETWEEN, find_cuts
 from .compared import MOST_VALUES, ROUGHLY, Answer, Pair
 from .complexes import is_complex
-from .effort import now
+from .effort import EFFORT, now
 from .form import Undecided
 from .formulas import MOVES, is_outer
 from .machine import MOST_ELEMENTS
@@ -311,6 +311,7 @@ class Decider:
         return elements(self.program)
 
     @cached_property
+    @EFFORT.aside()
     def trials(self) -> list[Trial | None]:
         """Executions of both sides, which tell what is not worth comparing; the second where the first gave NaN."""
         first = self._run("reals")
@@ -329,6 +330,7 @@ class Decider:
         return {t: found for t, found in more.items() if found}
 
     @cached_property
+    @EFFORT.aside()
     def small_trial(self) -> Trial | None:
         """An execution at small sizes, of programs that are too large to keep all values of; None where no sizes are
         small enough."""
@@ -342,17 +344,19 @@ class Decider:
         """Whether what steps need leaves out inputs for which the baseline is a number, and the other side is not.
 
         Asked of the output itself; of a value on the way of all outputs, which may follow from it."""
-        return self._among(self.limits.erased, dist, base)
+        return self._among("erased", dist, base)
 
     def erased_infinities(self, dist: str, base: str) -> bool:
         """The same of inputs that are not finite, where a program asks whether they are."""
-        return self._among(self.limits.erased_infinities, dist, base)
+        return self._among("erased_infinities", dist, base)
 
     def overflows(self, dist: str, base: str) -> bool:
         """Whether the other side is no number for some large inputs for which the baseline is one."""
-        return self._among(self.limits.overflowing, dist, base)
+        return self._among("overflowing", dist, base)
 
-    def _among(self, erased: frozenset[tuple[str, str]], dist: str, base: str) -> bool:
+    @EFFORT.aside()
+    def _among(self, which: str, dist: str, base: str) -> bool:
+        erased: frozenset[tuple[str, str]] = getattr(self.limits, which)
         outputs = {pair[:2] for pair in self.program.expects}
         return not erased.isdisjoint({(dist, base)} & outputs or outputs)
 

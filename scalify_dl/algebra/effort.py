@@ -7,6 +7,8 @@ is proved within so many seconds must not depend on that.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 STEP = 6e-5
 """Seconds of a step of the algebra."""
@@ -33,6 +35,15 @@ class Effort:
         self.spent += max(self.counted, (cpu - before) / SLOWER)
         self.cpu, self.counted = cpu, 0.0
         return self.spent
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Work whose CPU time does not count."""
+        self.now()
+        try:
+            yield
+        finally:
+            self.cpu = time.process_time()
 
 
 EFFORT = Effort()

@@ -64,7 +64,7 @@ class Limits:
         if self.small:
             return self.whole
         try:
-            return shrink(self.whole, self.known).program
+            return shrink(self.whole, _one_each(self.known)).program
         except Conflict:
             return None
 
@@ -171,6 +171,12 @@ class Limits:
                 _alike(trial.baseline[base], value, layout, self.program.coords[rank], both, close)
                 for rank, value in trial.distributed[dist].items()
             )
+
+
+def _one_each(rows: Sequence[Shard]) -> list[Shard]:
+    """One row of every value: what layers have alike corresponds to it in each of them."""
+    found = {("dist", row.dist): row for row in rows} | {("base", row.base): row for row in rows}
+    return list(dict.fromkeys(found.values()))
 
 
 def _while_there_is_time(count: int) -> Iterator[int]:

@@ -46,3 +46,14 @@ def test_what_is_not_counted_ends_by_cpu_time(monkeypatch: pytest.MonkeyPatch) -
     begun = effort.now()
     passed = 3.0
     assert effort.now() - begun == pytest.approx(1.5)
+
+
+def test_executions_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed = 0.0
+    machine(monkeypatch, lambda: passed)
+    begun = effort.now()
+    passed = 1.0
+    with effort.EFFORT.aside():
+        passed = 50.0
+    passed += 1.0
+    assert effort.now() - begun == pytest.approx(1.0)

@@ -17,7 +17,7 @@ from scalify_dl.ir.graph import Tensor
 from .. import regions
 from ..sdy import DeviceMesh, Sharding
 from .known import Known
-from .scope import Body, Scope, Shards, Site, Value, lowers
+from .scope import Body, Module, Scope, Shards, Site, Value, lowers
 from .types import agrees
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def manual_computation(site: Site) -> list[Value]:
     """Runs the body on shards."""
     module = site.module
-    entering, leaving = shardings(site.op, module.meshes)
+    entering, leaving = shardings(site.op, module)
     block = site.op.regions[0].blocks[0]
     arguments: list[Value] = []
     for value, sharding, ssa in zip(site.values, entering, block.arguments, strict=True):
@@ -53,23 +53,25 @@ def manual_computation(site: Site) -> list[Value]:
     return results
 
 
-def shardings(op: ir.Operation, meshes: dict[str, DeviceMesh]) -> tuple[list[Sharding], list[Sharding]]:
+def shardings(op: ir.Operation, module: Module) -> tuple[list[Sharding], list[Sharding]]:
     """in_shardings and out_shardings over the manual axes."""
+    found = module.manual.get(op)
+    if found is None:
+        found = module.manual[op] = _sharded(op, "in", module.meshes), _sharded(op, "out", module.meshes)
+    return found
+
+
+def _sharded(op: ir.Operation, way: str, meshes: dict[str, DeviceMesh]) -> list[Sharding]:
+    """The shardings of what goes in or out; operands in the hundreds share a few."""
     from jaxlib.mlir.dialects import sdy
 
-    manual = {
-        word.strip(' "') for word in str(op.attributes["manual_axes"]).partition("{")[2].rpartition("}")[0].split(",")
-    }
-    both = []
-    for key in ("in_shardings", "out_shardings"):
-        parsed = []
-        for text in sdy.TensorShardingPerValueAttr(op.attributes[key]).shardings:
-            sharding = Sharding.parse(str(text), meshes)
-            if sharding.unreduced:
-                raise InputError("a manual computation with unreduced axes is not supported")
-            parsed.append(sharding.restricted(manual))
-        both.append(parsed)
-    return both[0], both[1]
+    words = str(op.attributes["manual_axes"]).partition("{")[2].rpartition("}")[0].split(",")
+    axes = {word.strip(' "') for word in words}
+    texts = [str(text) for text in sdy.TensorShardingPerValueAttr(op.attributes[f"{way}_shardings"]).shardings]
+    parsed = {text: Sharding.parse(text, meshes) for text in dict.fromkeys(texts)}
+    if any(sharding.unreduced for sharding in parsed.values()):
+        raise InputError("a manual computation with unreduced axes is not supported")
+    return [parsed[text].restricted(axes) for text in texts]
 
 
 def shard(site: Site, value: Value, sharding: Sharding) -> Tensor:
@@ -141,7 +143,7 @@ def _uses(ssa: ir.Value, scope: Scope, depth: int) -> Iterator[Sharding | None]:
     for use in ssa.uses:
         op = use.owner.operation
         if op.name == "sdy.manual_computation":
-            yield shardings(op, scope.module.meshes)[0][use.operand_number]
+            yield shardings(op, scope.module)[0][use.operand_number]
         elif op.name == "func.call" and depth < 64:
             callee = scope.module.functions.get(str(op.attributes["callee"]).lstrip("@").strip('"'))
             if callee is None:

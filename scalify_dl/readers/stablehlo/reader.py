@@ -121,7 +121,7 @@ def _open(data: bytes, file: str | None) -> tuple[Module, ir.Operation, DeviceMe
     manual_mesh = None
     for op in _all_ops(module):
         if op.name == "sdy.manual_computation":
-            entering, leaving = manual.shardings(op, meshes)
+            entering, leaving = manual.shardings(op, module)
             for sharding in entering + leaving:
                 if manual_mesh is not None and sharding.mesh.size not in (1, manual_mesh.size):
                     raise InputError("manual computations over meshes of different sizes", file=file)

@@ -74,6 +74,8 @@ class Module:
     sized: bool = False
     """Whether it left sizes open, which now are given."""
     places: dict[ir.Attribute, tuple[tuple[int, int], locations.Stack]] = field(default_factory=dict)
+    manual: dict[ir.Operation, tuple[list[Sharding], list[Sharding]]] = field(default_factory=dict)
+    """How values enter and leave each manual computation."""
 
     def place(self, location: ir.Location) -> tuple[tuple[int, int], locations.Stack]:
         """Where an op is in the dump, and its source stack; ops of layers share theirs."""

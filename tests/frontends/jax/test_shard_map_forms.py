@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from scalify_dl.capture.jax import verify
 from scalify_dl.prove.verdict import Verdict
+from scalify_dl.readers.sdy import Sharding
 
 X, W = jax.ShapeDtypeStruct((8, 16), jnp.float32), jax.ShapeDtypeStruct((16, 16), jnp.float32)
 STACK = jax.ShapeDtypeStruct((3, 16, 16), jnp.float32)
@@ -94,3 +95,28 @@ def test_an_output_called_replicated_that_is_not_is_refuted(mesh):
     dist = jax.shard_map(first_rows, mesh=mesh, in_specs=(P(None, "tp"), P("tp")), out_specs=P(), check_vma=False)
     report = verify(lambda x, w: (x @ w)[:4], dist, (X, W), mesh)
     assert report.verdict is Verdict.REFUTED
+
+
+def test_shardings_of_hundreds_of_operands_are_parsed_once(mesh, monkeypatch):
+    parsed = []
+    parse = Sharding.parse.__func__
+    monkeypatch.setattr(Sharding, "parse", classmethod(lambda cls, *given: parsed.append(1) or parse(cls, *given)))
+
+    def chain(x, ws):
+        for w in ws:
+            x = lax.psum(x @ w, "tp") @ w.T
+        return x
+
+    def single(x, ws):
+        for w in ws:
+            x = x @ w @ w.T
+        return x
+
+    counted = []
+    for layers in (3, 30):
+        specs = (P("dp", "tp"), [P("tp")] * layers)
+        dist = jax.shard_map(chain, mesh=mesh, in_specs=specs, out_specs=P("dp", "tp"), check_vma=False)
+        parsed.clear()
+        assert verify(single, dist, (X, [W] * layers), mesh).verdict is Verdict.PROVED
+        counted.append(len(parsed))
+    assert counted[0] == counted[1]
