@@ -23,7 +23,7 @@ from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.program import Op, Shard
 from scalify_dl.oracle.trial import Trial
 
-from .between import BETWEEN, LOCAL, LOCAL_OPS, alike, made_of
+from .between import BETWEEN, LOCAL, LOCAL_OPS, MOST_CANDIDATES, alike, made_of
 from .compared import Answer, Pair
 from .effort import now
 from .form import Undecided
@@ -87,10 +87,10 @@ class _Ahead:
         more = {t: found for t, found in decider.unsure.items() if self._is_number(found[0])}
         cuts = {t: [s for s in found if not s.base_piece and all(d.stride for dim in s.layout.dims for d in dim)]
                 for t, found in {**more, **decider.by_dist}.items()}  # fmt: skip
-        decider.by_dist = {
-            t: [self._plainest(found)] for t, found in cuts.items()
-            if found and t not in decider.fixed and not self._repeats(t)
-        }  # fmt: skip
+        self.choices = {t: found for t, found in cuts.items()
+                        if found and t not in decider.fixed and not self._repeats(t)}  # fmt: skip
+        """What a value holds, or may hold: several baseline values that are equal."""
+        decider.by_dist = {t: [self._plainest(found)] for t, found in self.choices.items()}
         decider.near = {}
         self.supposed: dict[str, str] = {}
         self.patterns: dict[Hashable, _Pattern] = {}
@@ -116,7 +116,7 @@ class _Ahead:
                 return
             supposed = next(((b, layout) for b, layout in found if self._follows(t, b)), None)
             if supposed is None and decider.makers[t].kind in TRIED:
-                for b, layout in found:
+                for b, layout in found[:MOST_CANDIDATES]:
                     if (claim := self._claim(t, b, layout)) is not None:
                         yield claim
                         supposed = b, layout
@@ -128,6 +128,7 @@ class _Ahead:
             self.supposed[t] = supposed[0]
             if not self._repeats(t):
                 decider.by_dist[t] = [Shard(t, (), supposed[0], (), supposed[1])]
+                self.choices[t] = [*decider.by_dist[t], *(Shard(t, (), b, (), layout) for b, layout in found)]
 
     def _follows(self, t: str, b: str) -> bool:
         """Whether rules are expected to prove a pair by its operands."""
@@ -172,6 +173,7 @@ class _Ahead:
 
     def _decided(self, t: str, b: str, ends: str, layout: Layout, part: Part) -> Claim | None:
         decider = self.decider
+        decider.by_dist.update({shard.dist: [shard] for shard in part.given})
         decider.until = min(now() + SECONDS, decider.deadline)
         try:
             pair = Pair(decider, t, b, ends, local=layout)
@@ -191,7 +193,9 @@ class _Ahead:
             return value in decider.by_dist and value != t and (value in inputs or decider.is_cut(value, ends))
 
         ours, ends_of_ours = self._walk(t, cut)
-        given = tuple(decider.by_dist[value][0] for value in ends_of_ours if value in decider.by_dist)
+        near = self._walk(b, inputs.__contains__)[0] if len(ours) <= 2 * LOCAL_OPS else []
+        read = {value for op in near for value in op.operands}
+        given = tuple(self._read(value, read) for value in ends_of_ours if value in decider.by_dist)
         wanted = {shard.base for shard in given} - {b}
         theirs, ends_of_theirs = self._walk(b, wanted.__contains__)
         if len(given) != len(ends_of_ours) or not {*ends_of_theirs} <= wanted | inputs:
@@ -200,6 +204,11 @@ class _Ahead:
         if len(ops) > 2 * LOCAL_OPS or any(op.kind not in LOCAL | {"dot"} for op in ops):
             return None
         return Part(ops, given)
+
+    def _read(self, value: str, read: set[str]) -> Shard:
+        """Of the equal baseline values that one holds one that the baseline's side is made of, and the plainest."""
+        found = self.choices[value]
+        return self._plainest([shard for shard in found if shard.base in read] or found[:1])
 
     def _walk(self, target: str, cut: Any) -> tuple[list[Op], list[str]]:
         """The ops that make a value, in order, back to cuts and inputs; no more than a few."""

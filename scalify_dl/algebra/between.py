@@ -73,7 +73,7 @@ def find_cuts(decider: Decider, trial: Trial, dist: str, base: str, *, local: bo
         if now() > decider.deadline or len(decider.between) >= begun + ENOUGH:
             break
         parted = None
-        for b, layout in candidates:
+        for b, layout in candidates[:MOST_CANDIDATES]:
             if (t, b) in decider.unlike or b in held[t] or (held[t] and _kind(decider, b) in MOVES):
                 continue
             pair, answer = _proved(decider, t, b, layout, local=local)
@@ -167,7 +167,7 @@ def alike(
                     continue
         if candidates:
             candidates.sort(key=lambda found: _kind(decider, found[0]) != _kind(decider, t))
-            yield t, candidates[:MOST_CANDIDATES]
+            yield t, candidates
 
 
 def _layouts(small: Shapes, large: Shapes, mesh: Mapping[str, int]) -> Iterator[tuple[Layout, Layout]]:

@@ -14,6 +14,7 @@ from scalify_dl.audit.pair import Pair
 from scalify_dl.facts import Facts
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.oracle.erased import Limits
 from scalify_dl.oracle.finiteness import asks
 from scalify_dl.refute.provided import _what_asks
 
@@ -464,3 +465,19 @@ def test_an_infinity_is_no_number_in_a_type_without_one(dtype: str, same: bool) 
         return two(g, "add", x, g.emit("convert", [infinite], dtype="f32"))
 
     assert (verdict(alone(added, cast, 4)) == "PROVED") is same
+
+
+def test_what_rounding_moves_is_no_difference_at_a_limit() -> None:
+    """Nothing but what rounding leaves, multiplied where a divisor is small: neither side says what it is."""
+
+    def rest(g: Graph, x: Tensor, y: Tensor, *, late: bool) -> Tensor:
+        a, b, c = (scaled(g, x, factor) for factor in (0.1, 0.2, 0.3))
+        left = two(g, "subtract", two(g, "add", a, b), c) if late else two(g, "add", a, two(g, "subtract", b, c))
+        return two(g, "divide", left, two(g, "add", two(g, "multiply", y, y), number(g, 1e-20, y)))
+
+    pair = Pair({"tp": 1})
+    (x, dx), (y, dy) = pair.input((8, 8)), pair.input((8, 8))
+    pair.outputs(rest(pair.base, x, y, late=True), rest(pair.dist, dx, dy, late=False))
+    limits = Limits(load_program(pair.tables()), [])
+    assert not limits.erased
+    assert any(trial.measured for trial in limits.trials)
