@@ -2,7 +2,8 @@
 
 `algo/gpu/tb/step`: a thread block is a chain; it sends to `tb.send` and receives from `tb.recv` on channel `tb.chan`; a
 step waits for step `deps` of block `depid`. Buffers are `i`nput, `o`utput and `s`cratch, in chunks. One that receives
-and sends is two events.
+and sends is two events. In place the smaller of input and output is a part of the other one, as NCCL has it: the
+rank's own where that has as many parts as there are ranks, else the beginning.
 """
 
 from __future__ import annotations
@@ -62,15 +63,19 @@ class _Reader:
     def gpu(self, rank: int, gpu: ElementTree.Element) -> None:
         """The blocks of one GPU; dependencies are resolved once all have events."""
         buffers = {name: self.schedule.buffer() for name in BUFFERS}
-        if self.in_place:
-            buffers["o"] = buffers["i"]
         sizes = {
             name: self.number(gpu, f"{name}_chunks", f"gpu {rank}") or LARGEST
             for name in BUFFERS if name == "i" or f"{name}_chunks" in gpu.attrib
         }  # fmt: skip
-        self.schedule.add("initial", buffers["i"], 0, sizes["i"])
+        first, initial = dict.fromkeys(BUFFERS, 0), sizes["i"]
         if self.in_place:
-            sizes["i"] = sizes["o"] = max(sizes["i"], sizes.get("o", LARGEST))
+            buffers["o"] = buffers["i"]
+            part, whole = sorted("io", key=lambda name: sizes.get(name, LARGEST))
+            if len(self.ranks) > 1 and sizes[part] * len(self.ranks) == sizes.get(whole, LARGEST):
+                first[part] = rank * sizes[part]
+            else:
+                sizes["i"], sizes["o"] = (max(sizes["i"], sizes.get("o", LARGEST)),) * 2
+        self.schedule.add("initial", buffers["i"], first["i"], first["i"] + initial)
         done: dict[tuple[int, int], int] = {}
         wanted: list[tuple[int, int, int, str]] = []
         for block in gpu.findall("tb"):
@@ -90,7 +95,7 @@ class _Reader:
                     e = self.schedule.event(chain, named)
                     if n == 0 and dep >= 0:
                         wanted.append((e, dep, self.number(step, "deps", where), where))
-                    self.step(e, rank, block, step, kind, does, buffers, sizes, where)
+                    self.step(e, rank, block, step, kind, does, buffers, sizes, first, where)
                     done[number, s] = e
         for e, block_number, s, where in wanted:
             if (block_number, s) not in done:
@@ -101,9 +106,9 @@ class _Reader:
 
     def step(
         self, e: int, rank: int, block: ElementTree.Element, step: ElementTree.Element, kind: str, does: str,
-        buffers: dict[str, int], sizes: dict[str, int], where: str,
+        buffers: dict[str, int], sizes: dict[str, int], first: dict[str, int], where: str,
     ) -> None:  # fmt: skip
-        """What one event sends, receives and touches."""
+        """What one event sends, receives and touches; `first`: where a buffer begins in memory."""
         if does == "nop":
             return
         count = self.number(step, "cnt", where, 1)
@@ -117,7 +122,7 @@ class _Reader:
                 raise InputError(
                     f"{where}: {side}buf {name} has {sizes[name]} chunks, not {count} from {lo} on", file=self.path
                 )
-            self.schedule.add(table, e, buffers[name], lo, lo + count)
+            self.schedule.add(table, e, buffers[name], first[name] + lo, first[name] + lo + count)
 
         if does in ("send", "recv", "recv-reduce"):
             sends = does == "send"

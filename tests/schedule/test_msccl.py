@@ -19,10 +19,12 @@ def step(kind: str, src: str, srcoff: int, dst: str, dstoff: int, depid: int = -
     return kind, src, srcoff, dst, dstoff, depid, deps
 
 
-def xml(gpus: list[list[Block]], chunks: int, in_place: bool = False) -> str:
+def xml(gpus: list[list[Block]], chunks: int, in_place: bool = False, given: int = 0, left: int = 0) -> str:
+    """`given`, `left`: chunks of inputs and outputs, where these are others."""
     out = [f'<algo name="a" inplace="{int(in_place)}">']
     for g, blocks in enumerate(gpus):
-        out.append(f'<gpu id="{g}" i_chunks="{chunks}" o_chunks="{chunks}" s_chunks="{chunks}">')
+        ends = f'i_chunks="{given or chunks}" o_chunks="{left or chunks}"'
+        out.append(f'<gpu id="{g}" {ends} s_chunks="{chunks}">')
         for b, (send, recv, steps) in enumerate(blocks):
             out.append(f'<tb id="{b}" send="{send}" recv="{recv}" chan="0">')
             for s, (kind, src, so, dst, do, depid, deps) in enumerate(steps):
@@ -171,6 +173,20 @@ def test_a_chunk_that_comes_back_before_it_was_read_races(tmp_path: Path) -> Non
     assert text != early
     kinds = {finding.kind for finding in result(tmp_path, early).findings}
     assert "race" in kinds
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_in_place_a_part_is_that_of_the_rank(n: int, tmp_path: Path) -> None:
+    assert result(tmp_path, xml(ring_all_gather(n), n, in_place=True, given=1)).verdict == "PROVED"
+    for other, verdict in ((0, "PROVED"), (1, "REFUTED")):  # what another rank's part holds is not written yet
+        gpus = ring_all_gather(n)
+        for g, ((_, _, steps),) in enumerate(gpus):
+            steps[0] = step("s", "o", (g + other) % n, "o", g)
+        assert result(tmp_path, xml(gpus, n, in_place=True, given=1)).verdict == verdict
+    gpus = ring_reduce_scatter(n)
+    for ((_, _, steps),) in gpus:
+        steps[-1] = (*steps[-1][:3], "o", 0, *steps[-1][5:])
+    assert result(tmp_path, xml(gpus, n, in_place=True, left=1)).verdict == "PROVED"
 
 
 def test_blocks_that_wait_for_each_other_hang(tmp_path: Path) -> None:

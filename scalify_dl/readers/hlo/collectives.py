@@ -12,7 +12,7 @@ from .groups import Groups, channel_of, check_groups, parse_groups, to_pairs, to
 from .lower import Lowering, opcode, unknown
 from .module import Instruction
 from .types import ArrayType, flatten
-from .values import numbers_of, opened, shaped, tensors
+from .values import agree, numbers_of, opened, shaped, tensors
 
 _PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 
@@ -125,6 +125,7 @@ def all_gather(lo: Lowering, i: Instruction, operands: list[object]) -> object:
         type_ = i.type
         if isinstance(type_, ArrayType) or len(type_) < 2:
             raise i.error(f"has type {i.type_text}", expected="(operands, results)")
+        agree(i, type_[0], operands)
         types = flatten(type_[1])
     value = per_operand(lo, i, operands, numbers, None, rank_groups(lo, i), types)
     lo.asynchronous[i.name] = value
@@ -193,6 +194,9 @@ def collective_permute(lo: Lowering, i: Instruction, operands: list[object]) -> 
         ).result
         for n, t in enumerate(flat)
     ]
+    if i.opcode.endswith("-start") and not isinstance(i.type, ArrayType):
+        for declared in i.type[:2]:
+            agree(i, declared, operands)
     value: object = found[0] if len(found) == 1 else shaped(found, i.type)
     lo.asynchronous[i.name] = value
     return value

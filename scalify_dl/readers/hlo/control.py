@@ -14,7 +14,7 @@ from .attributes import integers
 from .lower import OPCODES, Lowerer, Lowering, opcode, unknown
 from .module import Instruction
 from .types import ArrayType, flatten, type_text
-from .values import array, opened, shaped, tensors
+from .values import agree, array, opened, shaped, tensors
 
 _TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d+)')
 
@@ -61,8 +61,18 @@ def call(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     i.attributes.get("is_composite")  # the name of what is called, and its version: said of the same computation
     value = lo.inline(name, i, operands)
     if i.opcode == "async-start":
-        lo.asynchronous[i.name] = value
+        begun(lo, i, operands, value)
     return value
+
+
+def begun(lo: Lowering, i: Instruction, operands: list[object], value: object) -> None:
+    """Enters what a start makes, whose type is `((operands), result, contexts…)`."""
+    type_ = i.type
+    if isinstance(type_, ArrayType) or len(type_) < 2:
+        raise i.error(f"has type {i.type_text}", expected="((operands), result, …)")
+    agree(i, type_[0], operands)
+    agree(i, type_[1], value)
+    lo.asynchronous[i.name] = value
 
 
 def started(lo: Lowering, i: Instruction, operands: list[object]) -> object:
@@ -70,6 +80,7 @@ def started(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     type_ = i.type
     if isinstance(type_, ArrayType) or len(type_) < 2:
         raise i.error(f"has type {i.type_text}", expected="((operands), result, …)")
+    agree(i, type_[0], operands)
     plain = replace(i, opcode=i.opcode.removesuffix("-start"), type_text=type_text(type_[1]), _attributes=i.attributes)
     value = OPCODES[plain.opcode](lo, plain, operands)
     lo.asynchronous[i.name] = value
@@ -86,7 +97,12 @@ def done(lo: Lowering, i: Instruction, operands: list[object]) -> object:
         raise i.error(f"`{start}` is no asynchronous start")
     value = lo.asynchronous[start]
     if i.opcode.endswith("-update"):
+        types = [[t[:2] for t in flatten(each.type)] for each in (i, lo.here[start])]
+        if types[0] != types[1]:
+            raise i.error(f"has type {i.type_text}", expected=f"that of `{start}`, {lo.here[start].type_text}")
         lo.asynchronous[i.name] = value
+    else:
+        agree(i, i.type, value)
     return value
 
 

@@ -6,7 +6,7 @@ from scalify_dl.ir.graph import Op, Tensor
 
 from .attributes import integers
 from .module import Instruction
-from .types import ArrayType
+from .types import ArrayType, Type, flatten
 
 
 def opened(value: object) -> list[Tensor | None]:
@@ -15,6 +15,14 @@ def opened(value: object) -> list[Tensor | None]:
         return [tensor for element in value for tensor in opened(element)]
     assert value is None or isinstance(value, Tensor)
     return [value]
+
+
+def agree(i: Instruction, declared: Type, value: object) -> None:
+    """InputError where a declared type is not that of what there is."""
+    said = [t.dtype + str(list(t.shape)) for t in flatten(declared) if t.dtype not in ("token", "opaque")]
+    made = [t.dtype + str(list(t.shape)) for t in opened(value) if t is not None]
+    if said != made:
+        raise i.error(f"is declared as {', '.join(said) or '()'}", expected=", ".join(made) or "()")
 
 
 def tensors(i: Instruction, operands: list[object], count: int | None = None) -> list[Tensor]:

@@ -405,6 +405,8 @@ def opaque(site: Site, kind: str, symbols: Mapping[str, Iterable[str]] | None = 
     operands = [site.scope.tensor(value) for value in site.values if value is not None]
     types = site.types
     kept = [type_ for type_ in types if type_ is not None]
+    if any(map(is_open, kept)):
+        raise InputError(f"`{site.op.name}` makes a size that depends on values: dynamic shapes are not supported")
     if symbols is None:
         symbols = {key: [short(str(site.attribute(key)))] for key in attribute_names(site.op)}
         if len(site.op.regions):

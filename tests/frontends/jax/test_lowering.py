@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+from scalify_dl.errors import InputError
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.oracle import load_program, run_trial
 from scalify_dl.oracle.inputs import baseline_inputs
@@ -394,6 +395,15 @@ def test_an_unknown_op_is_kept_and_named():
       }) {dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
       return %0 : tensor<4xf32> } }"""
     assert "unknown:stablehlo.map" in kinds(read_baseline(text.encode()))
+
+
+def test_a_size_that_depends_on_values_is_told():
+    text = """
+    module { func.func public @main(%x: tensor<4xf32>, %n: tensor<i32>) -> tensor<?xf32> {
+      %0 = stablehlo.set_dimension_size %x, %n, dim = 0 : (tensor<4xf32>, tensor<i32>) -> tensor<?xf32>
+      return %0 : tensor<?xf32> } }"""
+    with pytest.raises(InputError, match="set_dimension_size.*dynamic shapes are not supported"):
+        read_baseline(text.encode())
 
 
 def test_a_custom_call_is_opaque_and_keeps_its_target():
