@@ -51,7 +51,7 @@ RESERVED = frozenset({"issue", "handle", "wait", "reads", "writes", "send", "rec
 """Tables of MPMD programs that later schemas will fill."""
 
 
-ANSWERS = ("proved", "refuted", "proved_equal", "assumed_equality", "equal_if", "equal_given", "equal_needs")
+ANSWERS = ("proved", "refuted", "proved_equal", "assumed_equality", "equal_if", "equal_given", "equal_needs", "comes_in")
 """What a solver says during a run: rules read these relations, a facts directory holds them as empty files only, for
 engines that insist on a file for every input."""
 

@@ -12,7 +12,7 @@ the rules run once more on that.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -127,9 +127,10 @@ class Analysis:
 
     def stats(self) -> dict[str, float]:
         """The figures of the report: ops, tuples, CPU seconds of the process so far, peak resident megabytes."""
+        in_blocks = self.facts.in_blocks
         return {
-            "ops": len(self.facts["op"]),
-            "tuples": self.program.total_tuples,
+            "ops": in_blocks.ops if in_blocks else len(self.facts["op"]),
+            "tuples": self.program.total_tuples + (in_blocks.tuples if in_blocks else 0),
             "cpu_s": round(time.process_time(), 3),
             "peak_mb": round(peak_mb(), 1),
         }
@@ -172,15 +173,23 @@ def analyse(
 
 
 def _by_rules(
-    facts: Facts, options: Options, solver: Solver | None, more: str, deadline: float | None, interruptible: bool
-) -> Analysis:
-    """What the rules derive."""
+    facts: Facts, options: Options, solver: Solver | None, more: str, deadline: float | None, interruptible: bool,
+    told: Mapping[str, Iterable[Row]] | None = None,
+) -> Analysis:  # fmt: skip
+    """What the rules derive; `told`: of facts and answers."""
     program = rules_program(options.rules, more) if options.rules or more else _shipped().fresh()
     for relation, table in fact_relations(program).items():
         program.insert(relation, facts[table])
+    for relation, rows in (facts.told if told is None else told).items():
+        program.insert(relation, rows)
     analysis = Analysis(facts, program, options, deadline=deadline)
     _run(analysis, _solved(analysis, solver), interruptible)
     return analysis
+
+
+def derive(facts: Facts, options: Options, told: Mapping[str, Iterable[Row]], deadline: float | None) -> Analysis:
+    """What the rules, and no formulas, derive of facts and of what is told them (`ANSWERS`)."""
+    return _by_rules(facts, options, None, "", deadline, interruptible=False, told=told)
 
 
 def compare_formulas(analysis: Analysis, outputs: Collection[tuple[str, str]]) -> None:

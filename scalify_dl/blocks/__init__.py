@@ -1,0 +1,1 @@
+"""Equal blocks of large programs: found, proved once, instantiated."""
