@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
+from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts, InBlocks
 from scalify_dl.ir.graph import Graph, Op, Port, Tensor
 from scalify_dl.ir.mesh import Mesh
@@ -21,22 +24,43 @@ LEAST = 4_000
 """Ops of both programs from which blocks are looked for."""
 
 
-def in_blocks(base: Graph, dist: Graph, paired: Paired, mesh: Mesh, options: Options, deadline: float | None) -> Facts | None:
+def by_blocks(options: Options, begun: float) -> Callable[[Graph, Graph, Paired, Mesh], Facts | None] | None:
+    """Looks at a pair block by block, where that is all that is asked for; `begun`: when reading did."""
+    if options.rules or options.out or options.certificate or options.html:
+        return None  # which all see every op
+    deadline = None if options.timeout is None else begun + options.timeout
+    return partial(in_blocks, options=options, deadline=deadline)
+
+
+def in_blocks(
+    base: Graph, dist: Graph, paired: Paired, mesh: Mesh, *, options: Options, deadline: float | None,
+    least: int = LEAST,
+) -> Facts | None:  # fmt: skip
     """Facts of the inputs and outputs of a pair, and what is told the rules of its outputs; None where not all of them
     are proved block by block."""
-    ops = len(base.ops) + len(dist.ops)
-    if ops < LEAST or base.assumptions or dist.assumptions or dist.asynchronous or dist.ranks is not None:
+    if len(base.ops) + len(dist.ops) < least or not _ordinary(base, dist, paired, mesh):
         return None
     try:
         return _told(base, dist, paired, mesh, options, deadline)
-    except Unusual:
+    except (Unusual, InputError):  # the ordinary run says what is wrong
         return None
 
 
-def _told(base: Graph, dist: Graph, paired: Paired, mesh: Mesh, options: Options, deadline: float | None) -> Facts | None:
-    _asks(base), _asks(dist)
-    if len({t for graph in (base, dist) for t in _names(graph)}) < sum(1 for g in (base, dist) for _ in _names(g)):
-        pass
+def _ordinary(base: Graph, dist: Graph, paired: Paired, mesh: Mesh) -> bool:
+    """Whether nothing is said of the programs as a whole that blocks do not know."""
+    names = [t.name for graph in (base, dist) for op in graph.ops for t in op.results]
+    names += [port.tensor.name for graph in (base, dist) for port in graph.inputs]
+    return not (
+        base.assumptions or dist.assumptions or dist.asynchronous or dist.ranks is not None or mesh.still
+        or any(paired.elided) or len(paired.found) != 1 or not all(names)
+    )  # fmt: skip
+
+
+def _told(
+    base: Graph, dist: Graph, paired: Paired, mesh: Mesh, options: Options, deadline: float | None
+) -> Facts | None:
+    if _asks(base) or _asks(dist):
+        return None
     found, expected = paired.found[0], paired.expected[0]
     given: dict[Tensor, Key] = {p.tensor: (p.tensor.type, paired.bounds.get(p.tensor)) for p in base.inputs}
     for shard in found.shards:
@@ -91,27 +115,18 @@ class _Figures:
         self.said = InBlocks(ops, sum(shown.tuples for shown in whole.memo.values()), words)
 
 
-def _names(graph: Graph):
-    for port in graph.inputs:
-        yield id(graph), port.tensor.name
-    for op in graph.ops:
-        for t in op.results:
-            yield id(graph), t.name
-
-
-def _asks(graph: Graph) -> None:
-    """Unusual where a program may ask for infinities, which is judged of the whole (`refute/provided.py`)."""
+def _asks(graph: Graph) -> bool:
+    """Whether a program may ask for infinities, which is judged of it as a whole (`refute/provided.py`)."""
     asking = extreme = False
     for op in graph.ops:
         if op.kind == "constant" and (literal := op.result.literal) is not None:
             extreme = extreme or "inf" in literal.text or "nan" in literal.text
         elif op.kind == "is-finite":
-            raise Unusual("is-finite")
+            return True
         elif op.kind == "compare" and not is_integer(op.operands[0].dtype):
             asking = True
             extreme = extreme or op.operands[0] is op.operands[1]
-    if asking and extreme:
-        raise Unusual("a program that asks for infinities")
+    return asking and extreme
 
 
 def _made_of(joint: Joint, refs: list[Ref], base: Graph, dist: Graph) -> list[Tensor]:
@@ -149,9 +164,7 @@ def _facts(
     return facts
 
 
-def _rest(graph: Graph, told: Mapping[Tensor, object] | set[Tensor]) -> Graph:
+def _rest(graph: Graph, told: set[Tensor]) -> Graph:
     """The program with nothing in it but what is told of: values that come from nowhere."""
-    from dataclasses import replace
-
     ops = [Op("empty", [], [t], t.name) for op in graph.ops for t in op.results if t in told]
     return replace(graph, ops=ops)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from scalify_dl.blocks.whole import by_blocks
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
 from scalify_dl.garbage import paused
@@ -41,7 +42,7 @@ def conclude_pair(pair: Capture, options: Options) -> Report:
     begun = time.monotonic()
     with progress("reading the programs", quiet=options.format == "quiet"):
         origins: list[Origin] = []
-        facts = pair.load(origins)
+        facts = pair.load(origins, whole=by_blocks(options, begun))
         timed = None
         if has_order(origins):
             from scalify_dl.schedule.programs import in_time  # where there is an order to be checked

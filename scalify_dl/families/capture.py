@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
 from scalify_dl.ir.origin import Origin
 from scalify_dl.readers.sizes import Sizes
+
+if TYPE_CHECKING:
+    from scalify_dl.pairing.export import Whole
 
 
 @dataclass(frozen=True)
@@ -24,9 +28,11 @@ class Capture:
     kernels: tuple[str, ...] = ()
     """Kernels that opaque calls run, as `--kernel` says them."""
 
-    def load(self, origins: list[Origin] | None = None, *, member: bool = False) -> Facts:
+    def load(
+        self, origins: list[Origin] | None = None, *, member: bool = False, whole: Whole | None = None
+    ) -> Facts:
         """The facts; the distributed programs are added to `origins`. As a `member` of a family, whose numbers may be
-        made of its sizes, no number is folded; InputError for facts in which some were."""
+        made of its sizes, no number is folded; InputError for facts in which some were. `whole` as for `export`."""
         if self.facts is not None:
             from scalify_dl.facts.files import load
             from scalify_dl.facts.ranks import written_out
@@ -47,4 +53,4 @@ class Capture:
             from scalify_dl.kernels.inside import following
 
             follow = following(self.kernels)
-        return export(self.base, self.dist, self.mesh, self.relate, self.sizes, origins, follow, fold=not member)
+        return export(self.base, self.dist, self.mesh, self.relate, self.sizes, origins, follow, fold=not member, whole=whole)

@@ -43,6 +43,9 @@ from .written_out import loops_written_out, written_out
 if TYPE_CHECKING:
     from .joining import Cells
 
+Whole = Callable[[Graph, Graph, Paired, Mesh], Facts | None]
+"""What may say of a baseline and one distributed program, paired, what its tables are to say; None: all of it."""
+
 
 def export(
     base: str | Path,
@@ -54,13 +57,15 @@ def export(
     follow: Callable[[Sequence[Graph]], None] | None = None,
     *,
     fold: bool = True,
+    whole: Whole | None = None,
 ) -> Facts:
     """The facts of a baseline and a distributed program.
 
     `base` and `dist` are dumps (HLO text, StableHLO, FX text); one `dist` file is an SPMD program, several are ranks
     0 … n-1 in row-major order of the mesh. `mesh` is `dp=2,tp=4` text or a `Mesh`; `relate` a relations file; `sizes`
     are those that the dumps leave open; `fold` as for `tables`. The distributed programs are added to `origins`.
-    `follow` may change the programs as they are read (opaque calls become what they are known to compute).
+    `follow` may change the programs as they are read (opaque calls become what they are known to compute). `whole` may
+    take the place of the tables of one distributed program (`blocks`).
     Raises InputError for bad input.
     """
     mesh = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh)
@@ -69,7 +74,7 @@ def export(
     with paused():
         base_graph, dist_graphs = read_pair(base, files, mesh, relations, sizes, follow)
         facts = tables(
-            base_graph, dist_graphs, mesh, relations, joined=True, timed=origins is not None, fold=fold
+            base_graph, dist_graphs, mesh, relations, joined=True, timed=origins is not None, fold=fold, whole=whole
         )  # fmt: skip
         if origins is not None:
             origins += map(Origin.of, dist_graphs)
@@ -78,7 +83,8 @@ def export(
         _say(facts, relations, given)
         if (again := facts.again) is not None:
             facts.again = lambda: (other := again()) and _say(other, relations, given)
-        check_written(facts)  # what describes no program is told here as it is of facts that are read
+        if facts.in_blocks is None:
+            check_written(facts)  # what describes no program is told here as it is of facts that are read
         return facts
 
 
@@ -118,7 +124,7 @@ def _same_text(base: Path, files: Sequence[str | Path]) -> bool:
 
 def tables(
     base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations | None = None, *, joined: bool = False,
-    timed: bool = False, fold: bool = True,
+    timed: bool = False, fold: bool = True, whole: Whole | None = None,
 ) -> Facts:  # fmt: skip
     """The facts of graphs: what every front end, and programs built by hand, end in. `joined`: several programs become
     one, and loops in which ranks do different things are written out, where they can. `timed`: the order of programs
@@ -144,15 +150,16 @@ def tables(
              for graph in dists]  # fmt: skip
     all_used("reductions", [r.pattern for r in relations.reductions], asked, relations,
               [name for graph in dists for name in graph.reductions])  # fmt: skip
-    facts = _in_some_form(base, dists, mesh, relations, joined=joined, timed=timed)
+    facts = _in_some_form(base, dists, mesh, relations, joined=joined, timed=timed, whole=whole)
     if folded:
         facts.add("meta", "folded", str(folded))
     return facts
 
 
 def _in_some_form(
-    base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations, *, joined: bool, timed: bool
-) -> Facts:
+    base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations, *, joined: bool, timed: bool,
+    whole: Whole | None,
+) -> Facts:  # fmt: skip
     if joined and (len(dists) > 1 or any(op.kind in ("send", "recv") for op in dists[0].ops)):
         facts = _joined(base, dists, mesh, relations, timed)
         if facts is not None:
@@ -160,8 +167,8 @@ def _in_some_form(
     if not joined or len(dists) > 1:
         return _written(base, dists, mesh, relations)
     new_base, new_dist = written_out(base, dists[0], mesh, partial(_given, base, dists[0], mesh, relations))
-    facts = _written(new_base, [new_dist], mesh, relations)
-    if new_base is base and new_dist is dists[0]:
+    facts = _written(new_base, [new_dist], mesh, relations, whole)
+    if facts.in_blocks is None and new_base is base and new_dist is dists[0]:
         facts.again = partial(_without_loops, base, new_dist, mesh, relations)
     return facts
 
@@ -172,8 +179,12 @@ def _without_loops(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -
         return None if programs is None else _written(programs[0], [programs[1]], mesh, relations)
 
 
-def _written(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations) -> Facts:
+def _written(
+    base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations, whole: Whole | None = None
+) -> Facts:
     paired = _paired(base, dists, dists, mesh, relations)
+    if whole is not None and len(dists) == 1 and (facts := whole(base, dists[0], paired, mesh)) is not None:
+        return facts
     several = len(dists) > 1
     names = [(graph, f"dist{n}" if several else "dist", f"r{n}/" if several else "") for n, graph in enumerate(dists)]
     return write_tables(base, dists, names, paired, mesh)

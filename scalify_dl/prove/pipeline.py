@@ -183,6 +183,7 @@ def _by_rules(
     for relation, rows in (facts.told if told is None else told).items():
         program.insert(relation, rows)
     analysis = Analysis(facts, program, options, deadline=deadline)
+    analysis.notes += [facts.in_blocks.words] if facts.in_blocks else []
     _run(analysis, _solved(analysis, solver), interruptible)
     return analysis
 
