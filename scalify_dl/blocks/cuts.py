@@ -15,9 +15,8 @@ from .roles import Roles
 STEPS = 40
 
 
-def moved(joint: Joint, found: Roles) -> list[int]:
-    """The block of each node that has a role, in the best place."""
-    role, block = found.role, found.block
+def move(joint: Joint, found: Roles) -> None:
+    """Numbers blocks so that they begin in the best place."""
     spans = _spans(joint, found)
     offset = [0] * found.count
     low = [min(offset[r] + by for r, by in ends) for ends in spans]
@@ -32,7 +31,7 @@ def moved(joint: Joint, found: Roles) -> list[int]:
             high[n] += 1
         for r in roles_:
             offset[r] += 1
-    return [b + offset[r] if r >= 0 else b for r, b in zip(role, block, strict=True)]
+    found.block = [b + offset[r] if r >= 0 else b for r, b in zip(found.role, found.block, strict=True)]
 
 
 def _spans(joint: Joint, found: Roles) -> list[list[tuple[int, int]]]:

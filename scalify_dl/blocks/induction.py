@@ -10,7 +10,7 @@ to names, and the same rows follow.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -52,9 +52,10 @@ class Whole:
     def __init__(
         self, joint: Joint, found: Sequence[Piece], paired: Paired, mesh: Mesh,
         derive: Callable[[Facts, Mapping[str, list[tuple[object, ...]]]], Analysis], ports: Mapping[int, list[tuple[int, Port]]],
+        most: float,
     ) -> None:  # fmt: skip
         self.joint, self.pieces, self.paired, self.mesh = joint, found, paired, mesh
-        self.derive, self.ports = derive, ports
+        self.derive, self.ports, self.left = derive, ports, most
         self.held: dict[Ref, dict[Ref, set[str]]] = {}
         self.sorts: dict[Ref, frozenset[str]] = {}
         self.memo: dict[tuple[object, ...], Shown] = {}
@@ -66,45 +67,62 @@ class Whole:
         self.shards = {shard.dist: shard for shard in paired.found[0].shards}
 
     def run(self) -> None:
-        """Proves pieces until nothing more is derived."""
+        """Proves pieces until every output is proved or nothing more is derived. The piece of which least is missing
+        goes first; one where only sorts are new waits until nothing else is left."""
         alike = Counter(piece.key for piece in self.pieces)
-        waiting = deque(n for n, piece in enumerate(self.pieces) if not piece.entering or alike[piece.key] == 1)
-        queued = set(waiting)
-        while waiting:
-            number = waiting.popleft()
-            queued.discard(number)
-            for other in self._prove(number):
-                if other not in queued:
-                    queued.add(other)
-                    waiting.append(other)
+        waiting = dict.fromkeys(n for n, p in enumerate(self.pieces) if not p.entering or alike[p.key] == 1)
+        later: dict[int, None] = {}
+        open_outputs = {n: {*range(len(piece.asked))} for n, piece in enumerate(self.pieces) if piece.asked}
+        while open_outputs and (waiting or later):
+            if not waiting:
+                waiting, later = later, {}
+            number = min(waiting, key=self._missing)
+            del waiting[number]
+            later.pop(number, None)
+            held, sorted_ = self._prove(number, open_outputs)
+            waiting.update(dict.fromkeys(held))
+            later.update(dict.fromkeys(n for n in sorted_ if n not in waiting))
 
-    def _prove(self, number: int) -> list[int]:
-        """Derives what can be of a piece; the pieces that read what is new."""
+    def _missing(self, number: int) -> tuple[int, int]:
+        """How many of the values that enter a piece hold nothing so far."""
+        return sum(ref not in self.held for ref in self.pieces[number].entering if self.joint.sides[ref[0]]), number
+
+    def _prove(self, number: int, open_outputs: dict[int, set[int]]) -> tuple[list[int], list[int]]:
+        """Derives what can be of a piece; the pieces that read what holds something new, or has fewer sorts now."""
         piece, sides = self.pieces[number], self.joint.sides
-        given = []
+        given: list[Given] = []
         for ref, n in piece.entering.items():
             if sides[ref[0]]:
                 for base, layouts in self.held.get(ref, {}).items():
                     if (m := piece.entering.get(base)) is not None:
-                        given += [(n, m, layout) for layout in sorted(layouts)]
-        sorts = tuple(self.sorts.get(ref) for ref in piece.entering)
-        key = (piece.key, tuple(given), sorts)
+                        given += [(n, m, layout) for layout in layouts]
+        given.sort()
+        key = (piece.key, tuple(given), tuple(self.sorts.get(ref) for ref in piece.entering))
         shown = self.memo.get(key)
         if shown is None:
+            self.left -= len(piece.nodes)
+            if self.left < 0:
+                raise Unusual("pieces of too many kinds")
             shown = self.memo[key] = self._derive(piece, given)
-        self.shown[number].append(shown)
-        leaving = [*piece.leaving]
-        fresh: dict[int, None] = {}
+        leaving, readers = [*piece.leaving], self.readers
+        held: list[int] = []
         for d, b, layout in shown.held:
             known = self.held.setdefault(leaving[d], {}).setdefault(leaving[b], set())
             if layout not in known:
                 known.add(layout)
-                fresh.update(dict.fromkeys((*self.readers.get(leaving[d], ()), *self.readers.get(leaving[b], ()))))
+                held += (*readers.get(leaving[d], ()), *readers.get(leaving[b], ()))
+        fewer: list[int] = []
         for n, some in shown.sorts.items():
-            if self.sorts.get(leaving[n]) != some:
+            if (before := self.sorts.get(leaving[n])) is None or some < before:
                 self.sorts[leaving[n]] = some
-                fresh.update(dict.fromkeys(self.readers.get(leaving[n], ())))
-        return [*fresh]
+                fewer += readers.get(leaving[n], ())
+        left = open_outputs.get(number, set())
+        if held or left & shown.proved.keys():  # what showed nothing new assumes nothing; sorts rest on what leans alone
+            self.shown[number].append(shown)
+        left -= shown.proved.keys()
+        if not left:
+            open_outputs.pop(number, None)
+        return held, fewer
 
     def _derive(self, piece: Piece, given: Sequence[Given]) -> Shown:
         joint = self.joint
@@ -117,7 +135,7 @@ class Whole:
         if not expected:  # facts ask for something
             first = [next((t for ref in piece.leaving if joint.sides[ref[0]] == n for t in [tensor_of(joint, ref)]), None) for n in (1, 0)]
             if first[0] is None or first[1] is None:
-                raise Unusual("a piece of one side")
+                return Shown()
             expected = {(first[0], first[1]): ""}
         paired = Paired([Correspondence(shards)], [[]], [expected], [[]], bounds)
         ids: dict[Tensor, str] = {}

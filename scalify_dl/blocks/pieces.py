@@ -29,7 +29,7 @@ class Piece:
         self.entering: dict[Ref, int] = {}
         self.leaving: dict[Ref, int] = {}
         self.asked: list[tuple[Ref, Ref, str]] = []
-        self.key: tuple[object, ...] = ()
+        self.key = 0
 
 
 def pieces(joint: Joint, role: Sequence[int], block: Sequence[int], asked: Iterable[tuple[Ref, Ref, str]]) -> list[Piece]:
@@ -60,8 +60,10 @@ def pieces(joint: Joint, role: Sequence[int], block: Sequence[int], asked: Itera
     for piece in found.values():
         for n, node in enumerate(piece.nodes):
             place[node] = n
+    known: dict[tuple[object, ...], int] = {}
     for at, piece in found.items():
-        _say(piece, at, joint, of, place, small)
+        words = _said(piece, at, joint, of, place, small)
+        piece.key = known.setdefault(words, len(known))
     return [*found.values()]
 
 
@@ -92,10 +94,10 @@ def _small(joint: Joint, of: Sequence[int]) -> dict[int, frozenset[int]]:
 _MANY = frozenset(range(-MOST, 0))
 
 
-def _say(
+def _said(
     piece: Piece, at: int, joint: Joint, of: Sequence[int], place: Sequence[int], small: Mapping[int, object]
-) -> None:
-    """Makes the key."""
+) -> tuple[object, ...]:
+    """All that a piece is."""
     kinds, reads, ops = joint.kinds, joint.reads, joint.ops
     inputs, entering = piece.inputs, piece.entering
     words: list[object] = []
@@ -118,7 +120,7 @@ def _say(
     piece.asked.sort(key=lambda row: (place[row[0][0]], row[0][1], place[row[1][0]], row[1][1], row[2]))
     outputs = [(place[d[0]], d[1], place[b[0]], b[1], text) for d, b, text in piece.asked]
     held = [kinds[node] for node in inputs]
-    piece.key = (tuple(words), tuple(held), tuple((n, r) for n, r, _ in leaving), tuple(outputs))
+    return (tuple(words), tuple(held), tuple((n, r) for n, r, _ in leaving), tuple(outputs))
 
 
 _NOWHERE = (-1, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from .joint import Joint
 Array = np.ndarray[tuple[int], np.dtype[np.int64]]
 FEWEST = 4
 """Blocks of a kind, at least."""
+PART = 0.25
+"""How much of the programs has to repeat."""
 ROUNDS = 24
 
 
@@ -47,7 +50,7 @@ def colours(joint: Joint, edges: Edges) -> np.ndarray:
         order = np.argsort(b, kind="stable")
         ends = np.searchsorted(b[order], np.arange(count + 1))
         ways.append((a[order], slots[order], ends, by))
-    colour, best, still = own, 0, 0
+    colour, told, best, still = own, own, 0, 0
     for _ in range(ROUNDS):
         with np.errstate(over="ignore"):
             new = _mixed(colour, 5) + own
@@ -57,10 +60,11 @@ def colours(joint: Joint, edges: Edges) -> np.ndarray:
         colour = _mixed(new, 7)
         many = int((np.unique(colour, return_counts=True)[1] >= FEWEST).sum())
         still = still + 1 if many <= best else 0
-        best = max(best, many)
+        if many > best:
+            told, best = colour, many
         if still >= 2:
             break
-    return colour
+    return told
 
 
 def depths(joint: Joint) -> list[int]:
@@ -71,11 +75,16 @@ def depths(joint: Joint) -> list[int]:
     return found
 
 
-class Roles:
-    """`role[node]` (-1: none) and `block[node]`: the number of the block, whatever the order of the blocks is."""
+Near = list[list[tuple[int, int]]]
+"""By node: what it reads and what reads it, each with the slot, negative for what it reads."""
 
-    def __init__(self, role: list[int], block: list[int], count: int) -> None:
-        self.role, self.block, self.count = role, block, count
+
+class Roles:
+    """`role[node]` (-1: none) and `block[node]`: the number of the block, whatever the order of the blocks is; what is
+    beside each node."""
+
+    def __init__(self, role: list[int], block: list[int], count: int, near: Near) -> None:
+        self.role, self.block, self.count, self.near = role, block, count, near
 
 
 def roles(joint: Joint, edges: Edges) -> Roles | None:
@@ -86,10 +95,10 @@ def roles(joint: Joint, edges: Edges) -> Roles | None:
         tally[size] += size
     if not tally:
         return None
-    usual = max(tally, key=lambda size: (sum(tally[s] for s in range(int(size * 0.8), size + 1)), size))
-    fits = (counts >= max(FEWEST, int(usual * 0.8))) & (counts <= usual)
+    usual = max(tally, key=lambda size: (sum(tally[s] for s in range(size // 2, size + 1)), -size))
+    fits = (counts >= max(FEWEST, usual // 2)) & (counts <= usual)
     repeated = fits[inverse]
-    if repeated.sum() < len(joint.ops) * 0.4:
+    if repeated.sum() < len(joint.ops) * PART:
         return None
     dense = np.cumsum(fits) - 1
     role: list[int] = np.where(repeated, dense[inverse], -1).tolist()
@@ -124,11 +133,10 @@ def roles(joint: Joint, edges: Edges) -> Roles | None:
         if b == _NO:
             role[node] = -1
     _extended(joint, near, role, block)
-    return Roles(role, block, len(members))
+    return Roles(role, block, len(members), near)
 
 
 _NO = -(10**9)
-Near = list[list[tuple[int, int]]]
 
 
 def _again(near: Near, role: list[int], block: list[int], first: int) -> None:
@@ -178,3 +186,37 @@ def _extended(joint: Joint, near: Near, role: list[int], block: list[int]) -> No
                     taken.add(place)
                     role[other], block[other] = place
                     queue.append(other)
+
+
+def taken_in(joint: Joint, found: Roles, pairs: Iterable[tuple[int, int]]) -> None:
+    """What no block has and touches one block alone, or two that are neighbours, becomes part of it: of one that is
+    otherwise than the rest. What shares an input, or is a pair (of outputs), goes together."""
+    role, block, near = found.role, found.block, found.near
+    beyond: dict[int, list[int]] = defaultdict(list)
+    for d, b in pairs:
+        beyond[d].append(b)
+        beyond[b].append(d)
+    seen: set[int] = set()
+    for first in range(len(joint.ops)):
+        if role[first] >= 0 or first in seen:
+            continue
+        part, left, beside = [first], [first], Counter[int]()
+        seen.add(first)
+        while left:
+            node = left.pop()
+            for other in (*(other for other, _ in near[node]), *beyond[node]):
+                if role[other] >= 0:
+                    beside[block[other]] += joint.ops[other] is not None
+                elif other not in seen:
+                    seen.add(other)
+                    part.append(other)
+                    left.append(other)
+        at = [b for b, count in beside.most_common() if count]
+        if at and max(at) - min(at) <= 1 and len(part) <= MOST:
+            for node in part:
+                role[node], block[node] = found.count, at[0]
+                found.count += 1
+
+
+MOST = 400
+"""Ops that a block takes in, at most."""

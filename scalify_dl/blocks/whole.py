@@ -22,6 +22,8 @@ from .pieces import Ref, found_at, pieces, tensor_of
 
 LEAST = 4_000
 """Ops of both programs from which blocks are looked for."""
+PART = 0.15
+"""How much of both programs is derived at most, all pieces together, before the ordinary run takes over."""
 
 
 def by_blocks(options: Options, begun: float) -> Callable[[Graph, Graph, Paired, Mesh], Facts | None] | None:
@@ -34,15 +36,15 @@ def by_blocks(options: Options, begun: float) -> Callable[[Graph, Graph, Paired,
 
 def in_blocks(
     base: Graph, dist: Graph, paired: Paired, mesh: Mesh, *, options: Options, deadline: float | None,
-    least: int = LEAST,
+    least: int = LEAST, part: float = PART,
 ) -> Facts | None:  # fmt: skip
     """Facts of the inputs and outputs of a pair, and what is told the rules of its outputs; None where not all of them
-    are proved block by block."""
+    are proved block by block, deriving of pieces of at most a `part` of all ops."""
     if len(base.ops) + len(dist.ops) < least or not _ordinary(base, dist, paired, mesh):
         return None
     try:
-        return _told(base, dist, paired, mesh, options, deadline)
-    except (Unusual, InputError):  # the ordinary run says what is wrong
+        return _told(base, dist, paired, mesh, options, deadline, part)
+    except (Unusual, InputError) as e:  # the ordinary run says what is wrong
         return None
 
 
@@ -57,8 +59,9 @@ def _ordinary(base: Graph, dist: Graph, paired: Paired, mesh: Mesh) -> bool:
 
 
 def _told(
-    base: Graph, dist: Graph, paired: Paired, mesh: Mesh, options: Options, deadline: float | None
-) -> Facts | None:
+    base: Graph, dist: Graph, paired: Paired, mesh: Mesh, options: Options, deadline: float | None,
+    part: float,
+) -> Facts | None:  # fmt: skip
     if _asks(base) or _asks(dist):
         return None
     found, expected = paired.found[0], paired.expected[0]
@@ -68,8 +71,8 @@ def _told(
             raise Unusual("an input in parts")
         given[shard.dist] = (shard.dist.type, *shard.row, shard.why, paired.bounds.get(shard.dist))
     joint = joined(base, dist, given, [(shard.dist, shard.base) for shard in found.shards])
-    from .cuts import moved  # with numpy: most proofs do without
-    from .roles import Edges, roles
+    from .cuts import move  # with numpy: most proofs do without
+    from .roles import Edges, roles, taken_in
 
     edges = Edges(joint)
     of = roles(joint, edges)
@@ -79,14 +82,19 @@ def _told(
         asked = [(joint.at[d], joint.at[b], text) for (d, b), text in expected.items()]
     except KeyError:
         raise Unusual("an output made of constants") from None
-    parts = pieces(joint, of.role, moved(joint, of), asked)
+    move(joint, of)
+    taken_in(joint, of, ((d, b) for (d, _), (b, _), _ in asked))
+    parts = pieces(joint, of.role, of.block, asked)
     if len({piece.key for piece in parts}) * 2 > len(parts):
         return None
     holders: dict[int, list[tuple[int, Port]]] = {}
     for side, graph in enumerate((base, dist)):
         for port in graph.inputs:
             holders.setdefault(joint.at[port.tensor][0], []).append((side, port))
-    whole = Whole(joint, parts, paired, mesh, lambda facts, told: derive(facts, options, told, deadline), holders)
+    most = part * len(joint.ops)
+    whole = Whole(
+        joint, parts, paired, mesh, lambda facts, told: derive(facts, options, told, deadline), holders, most
+    )  # fmt: skip
     whole.run()
     proved: list[tuple[Tensor, Tensor, str]] = []
     assumed: dict[tuple[Tensor, str, str], None] = {}
@@ -166,5 +174,6 @@ def _facts(
 
 def _rest(graph: Graph, told: set[Tensor]) -> Graph:
     """The program with nothing in it but what is told of: values that come from nowhere."""
-    ops = [Op("empty", [], [t], t.name) for op in graph.ops for t in op.results if t in told]
+    names = {t.name for t in told}  # what bears a name first has it as its id
+    ops = [Op("empty", [], [t], t.name) for op in graph.ops for t in op.results if t.name in names]
     return replace(graph, ops=ops)

@@ -27,7 +27,7 @@ from scalify_dl.ir.recorder import Axes
 from scalify_dl.readers.relations import InputRelation, OutputRelation, Parts, Relations
 from scalify_dl.yaml_nodes import Place
 
-from .export import tables
+from .export import Whole, tables
 
 __all__ = ["Distributed", "Pair", "Program"]
 
@@ -109,12 +109,12 @@ class Pair:
         axes = {d: _axis_parts(spec) for d, spec in (dims or {}).items()}
         self.expected.append(OutputRelation(str(output), _NOWHERE, None, axes, pending or {}))
 
-    def facts(self) -> Facts:
-        """The facts; InputError where the programs are malformed."""
+    def facts(self, whole: Whole | None = None) -> Facts:
+        """The facts; InputError where the programs are malformed. `whole` as for `export`."""
         relations = Relations(
             inputs=tuple({relation.key: relation for relation in self.relations}.values()), outputs=tuple(self.expected)
         )
-        facts = tables(self.base.graph, [program.graph for program in self.programs], self.mesh, relations)
+        facts = tables(self.base.graph, [program.graph for program in self.programs], self.mesh, relations, joined=whole is not None, whole=whole)
         if self.title:
             facts.add("meta", "title", self.title)
         return facts

@@ -1,0 +1,75 @@
+"""A pair of many equal layers over dp and tp, one of which may be another one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scalify_dl.ir.graph import Tensor
+from scalify_dl.ir.programs import Program
+from scalify_dl.pairing.builder import Pair
+from scalify_dl.pairing.layers import rms_norm, silu
+
+ROWS, HIDDEN, HEADS, SIZE, INNER = 4, 16, 4, 4, 32
+
+
+def layered(layers: int = 10, *, odd: int = 5, base: str = "", dist: str = "", every: str = "") -> Pair:
+    """`base` and `dist` say what is other in the odd layer of that side, `every` what is so in all layers of both."""
+    pair = Pair("dp=2,tp=2")
+    b, d = pair.base, pair.dist
+    rows = 2 * ROWS
+    inputs = {"x": ((rows, HIDDEN), {0: "dp"}), "last": ((HIDDEN,), {})}
+    for n in range(layers):
+        # the odd layer's weights may lie otherwise
+        whole = n == odd and dist == "whole"
+        cut = {} if whole else {1: "tp"}
+        inputs |= {f"n{n}.{k}": ((HIDDEN,), {}) for k in "ab"}
+        inputs |= {f"w{n}.{k}": ((HIDDEN, HIDDEN), cut) for k in "qkv"}
+        inputs[f"w{n}.o"] = (HIDDEN, HIDDEN), {} if whole else {0: "tp"}
+        inputs[f"w{n}.up"] = inputs[f"w{n}.gate"] = (HIDDEN, INNER), cut
+        inputs[f"w{n}.down"] = (INNER, HIDDEN), {} if whole else {0: "tp"}
+    of_base = {name: b.input(name, shape) for name, (shape, _) in inputs.items()}
+    of_dist = {name: d.shard(name, dims) for name, (_, dims) in inputs.items()}
+    for p, given, said in ((b, of_base, base), (d, of_dist, dist)):
+        x = given["x"]
+        before: Sequence[Tensor] = ()
+        for n in range(layers):
+            how = {*every.split(), *(said.split() if n == odd else ())}
+            x, before = _layer(p, x, {k.split(".")[1]: t for k, t in given.items() if k[1:].startswith(f"{n}.")}, how,
+                               before, p is d)  # fmt: skip
+        p.output(rms_norm(p, x, given["last"]))
+    return pair
+
+
+def _layer(
+    p: Program, x: Tensor, w: dict[str, Tensor], how: set[str], before: Sequence[Tensor], dist: bool
+) -> tuple[Tensor, Sequence[Tensor]]:
+    epsilon = 1e-3 if "epsilon" in how else 1e-5
+    y = rms_norm(p, x, w["a"], epsilon)
+    if "casts" in how:
+        y = p.convert(p.convert(y, "bf16"), "f32")
+    q, k, v = (p.matmul(y, w[name]) for name in "qkv")
+    mine = k, v
+    if "before" in how:
+        k, v = before
+    if "swapped" in how:
+        k, v = v, k
+    batch, heads = x.shape[0] // ROWS, q.shape[1] // SIZE
+    q, k, v = (p.transpose(p.reshape(t, (batch, ROWS, heads, SIZE)), 0, 2, 1, 3) for t in (q, k, v))
+    scores = p.multiply(p.dot(q, k, ([3], [3]), ([0, 1], [0, 1])), 0.25 if "scale" in how else 0.5)
+    seen = p.compare(p.iota(scores.shape, 2), p.iota(scores.shape, 3), direction="GT" if "mask" in how else "GE")
+    scores = p.select(seen, scores, p.full(-1e9, scores.shape))
+    out = p.dot(p.softmax(scores, 3), v, ([3], [2]), ([0, 1], [0, 1]))
+    out = p.reshape(p.transpose(out, 0, 2, 1, 3), (x.shape[0], heads * SIZE))
+    x = p.add(x, _summed(p, p.matmul(out, w["o"]), dist, how, "attention"))
+    y = rms_norm(p, x, w["b"])
+    if "dropout" in how:
+        y = p.multiply(y, p.convert(p.dropout_mask(y, 0.5), "f32"))
+    gate, up = (w["up"], w["gate"]) if "exchanged" in how else (w["gate"], w["up"])
+    inner = p.multiply(silu(p, p.matmul(y, gate)), p.matmul(y, up))
+    return p.add(x, _summed(p, p.matmul(inner, w["down"]), dist, how, "mlp")), mine
+
+
+def _summed(p: Program, x: Tensor, dist: bool, how: set[str], where: str) -> Tensor:
+    if not dist or f"no sum of {where}" in " ".join(how).replace("_", " ") or "whole" in how:
+        return x
+    return p.all_reduce(x, "dp" if f"other_group_{where}" in how else "tp", "max" if f"max_{where}" in how else "sum")
