@@ -1,8 +1,8 @@
 """Where blocks begin and end: so that as few values as possible go from one to another.
 
 Each role has an offset, which is added to the number of the block that its members were found near to. What a value
-costs is how far the blocks lie apart that make and read it. The cheapest offsets are found in steps: in each, of all sets
-of roles that may be moved by one, the one that saves most (a least closure, by augmenting paths).
+costs is how far the blocks lie apart that make and read it. The cheapest offsets are found in steps: in each, of all
+sets of roles that may be moved by one, the one that saves most (a least closure, by augmenting paths).
 """
 
 from __future__ import annotations

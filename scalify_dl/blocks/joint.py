@@ -1,7 +1,8 @@
 """Both programs as one graph of numbers: what an op is, and what it reads, for finding blocks that repeat.
 
-What is computed of constants alone, and integers of integer inputs (masks, positions), is *copied*: every block that reads it has
-it whole. Everything else is a node, as is every input of the baseline together with the inputs that hold it.
+What is computed of constants alone, and integers of integer inputs (masks, positions), is *copied*: every block that
+reads it has it whole. Everything else is a node, as is every input of the baseline together with the inputs that hold
+it.
 """
 
 from __future__ import annotations
@@ -43,6 +44,23 @@ class Joint:
     copied: dict[Tensor, tuple[Op | None, int]] = field(default_factory=dict)
     """What is copied: the op that makes it (None: an integer input), and what it is, exactly."""
 
+    known: dict[Key, int] = field(default_factory=dict)
+    """Numbers for all that was ever said: equal numbers, equal words."""
+
+    def fresh(self, words: Key) -> int:
+        """The number of what is said."""
+        return self.known.setdefault(words, len(self.known))
+
+    def op(self, node: int) -> Op:
+        """The op of a node that is no input."""
+        op = self.ops[node]
+        assert op is not None
+        return op
+
+    def maker(self, tensor: Tensor) -> Op | None:
+        """The op that makes what is copied; None for an input, and what is not copied."""
+        return self.copied[tensor][0] if tensor in self.copied else None
+
     def node(self, op: Op | None, kind: int, reads: list[tuple[int, int]], side: int) -> int:
         """Enters a node; its number."""
         self.ops.append(op)
@@ -64,7 +82,7 @@ def says(op: Op) -> Key:
     if op.groups is not None or op.replica_groups_all or op.pairs or op.along or op.group_name:
         groups = None if op.groups is None else tuple(map(tuple, op.groups))
         pairs = None if op.pairs is None else tuple(op.pairs)
-        more = (groups, op.replica_groups_all, pairs, op.along)
+        more = (groups, op.replica_groups_all, pairs, op.along, op.group_name)
     if op.rank_numbers or op.strides:
         ranked = tuple((key, tuple(sorted(by.items()))) for key, by in sorted(op.rank_numbers.items()))
         more += (ranked, tuple((key, tuple(sorted(by.items()))) for key, by in sorted(op.strides.items())))
@@ -81,7 +99,8 @@ def says(op: Op) -> Key:
 def joined(base: Graph, dist: Graph, given: Mapping[Tensor, Key], pairs: Sequence[tuple[Tensor, Tensor]]) -> Joint:
     """The nodes of both programs. `given` says all that is known of an input; `pairs` are inputs that hold each other:
     distributed, baseline."""
-    joint, known = Joint(), {}  # type: Joint, dict[Key, int]
+    joint = Joint()
+    known = joint.known
     held: dict[Tensor, list[Tensor]] = {}
     for d, b in pairs:
         held.setdefault(b, []).append(d)

@@ -6,10 +6,11 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .joint import Joint
 
-Array = np.ndarray[tuple[int], np.dtype[np.int64]]
+Numbers = NDArray[np.uint64]
 FEWEST = 4
 """Blocks of a kind, at least."""
 PART = 0.25
@@ -33,13 +34,14 @@ class Edges:
         self.slot = np.array(slot, np.int64)
 
 
-def _mixed(values: np.ndarray, by: int) -> np.ndarray:
+def _mixed(values: Numbers, by: int) -> Numbers:
     with np.errstate(over="ignore"):
         values = (values ^ (values >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9 + 2 * by)
-        return values ^ (values >> np.uint64(32))
+        mixed: Numbers = values ^ (values >> np.uint64(32))
+        return mixed
 
 
-def colours(joint: Joint, edges: Edges) -> np.ndarray:
+def colours(joint: Joint, edges: Edges) -> Numbers:
     """Numbers that are equal for nodes which look alike some steps around, until more steps tell no more apart of what
     repeats."""
     count = len(joint.ops)
@@ -156,9 +158,11 @@ def _again(near: Near, role: list[int], block: list[int], first: int) -> None:
     while queue:
         node = queue.popleft()
         for other, slot in near[node]:
-            if role[other] >= 0 and block[other] == _NO and (by := apart.get((role[node], slot, role[other]))) is not None:
-                block[other] = block[node] + by
-                queue.append(other)
+            if role[other] >= 0 and block[other] == _NO:
+                by = apart.get((role[node], slot, role[other]))
+                if by is not None:
+                    block[other] = block[node] + by
+                    queue.append(other)
 
 
 def _extended(joint: Joint, near: Near, role: list[int], block: list[int]) -> None:
@@ -170,11 +174,11 @@ def _extended(joint: Joint, near: Near, role: list[int], block: list[int]) -> No
             for other, slot in near[node]:
                 if role[other] >= 0:
                     tally[r, slot, kinds[other]][role[other], block[other] - block[node]] += 1
-    steps = {}
-    for key, found in tally.items():
-        (to, most), *rest = found.most_common(2)
+    steps: dict[tuple[int, int, int], tuple[int, int]] = {}
+    for key, places in tally.items():
+        (usual, most), *rest = places.most_common(2)
         if not rest or rest[0][1] * 4 < most:
-            steps[key] = to
+            steps[key] = usual
     queue = deque(node for node, r in enumerate(role) if r >= 0 and any(role[o] < 0 for o, _ in near[node]))
     taken = {(r, block[node]) for node, r in enumerate(role) if r >= 0}
     while queue:
@@ -191,6 +195,7 @@ def _extended(joint: Joint, near: Near, role: list[int], block: list[int]) -> No
 def taken_in(joint: Joint, found: Roles, pairs: Iterable[tuple[int, int]]) -> None:
     """What no block has and touches one block alone, or two that are neighbours, becomes part of it: of one that is
     otherwise than the rest. What shares an input, or is a pair (of outputs), goes together."""
+    _with_neighbours(joint, found)
     role, block, near = found.role, found.block, found.near
     beyond: dict[int, list[int]] = defaultdict(list)
     for d, b in pairs:
@@ -215,6 +220,22 @@ def taken_in(joint: Joint, found: Roles, pairs: Iterable[tuple[int, int]]) -> No
         if at and max(at) - min(at) <= 1 and len(part) <= MOST:
             for node in part:
                 role[node], block[node] = found.count, at[0]
+                found.count += 1
+
+
+def _with_neighbours(joint: Joint, found: Roles) -> None:
+    """What is of one program alone, at an end of the chain, goes to the block beside it."""
+    role, block = found.role, found.block
+    sides: dict[int, set[int]] = defaultdict(set)
+    for node, r in enumerate(role):
+        if r >= 0 and joint.ops[node] is not None:
+            sides[block[node]].add(joint.sides[node])
+    alone = {b for b, of in sides.items() if len(of) == 1}
+    for node, r in enumerate(role):
+        if r >= 0 and block[node] in alone:
+            beside = [block[other] for other, _ in found.near[node] if role[other] >= 0 and block[other] not in alone]
+            if beside:
+                role[node], block[node] = found.count, Counter(beside).most_common(1)[0][0]
                 found.count += 1
 
 

@@ -17,7 +17,7 @@ from scalify_dl.facts import Facts
 from scalify_dl.garbage import paused
 from scalify_dl.ir.origin import Origin, has_order
 from scalify_dl.prove.options import Options
-from scalify_dl.prove.pipeline import LARGE, analyse
+from scalify_dl.prove.pipeline import LARGE, Analysis, analyse
 from scalify_dl.prove.verdict import InTime, Report, Verdict
 from scalify_dl.report.conclude import conclude
 
@@ -42,13 +42,18 @@ def conclude_pair(pair: Capture, options: Options) -> Report:
     begun = time.monotonic()
     with progress("reading the programs", quiet=options.format == "quiet"):
         origins: list[Origin] = []
-        facts = pair.load(origins, whole=by_blocks(options, begun))
+        blocks = by_blocks(options, begun)
+        facts = pair.load(origins, whole=blocks)
+        analysis = None
+        if blocks is not None and blocks.told and (analysis := blocks.conclude(facts)) is None:
+            origins.clear()
+            facts = pair.load(origins)
         timed = None
         if has_order(origins):
             from scalify_dl.schedule.programs import in_time  # where there is an order to be checked
 
             timed = in_time(origins, len(facts.ranks))
-    return conclude_facts(facts, options, timed, begun)
+    return conclude_facts(facts, options, timed, begun, analysis)
 
 
 def conclude_directory(directory: Path, options: Options) -> Report:
@@ -106,11 +111,14 @@ def expected_verdict(directory: Path) -> Verdict | None:
 
 
 def conclude_facts(
-    facts: Facts, options: Options, timed: InTime | None = None, begun: float | None = None
-) -> Report:
-    """Run the rules; the report, and what is to be kept of the run. `begun`: when reading did."""
+    facts: Facts, options: Options, timed: InTime | None = None, begun: float | None = None,
+    analysis: Analysis | None = None,
+) -> Report:  # fmt: skip
+    """Run the rules, if they were not; the report, and what is to be kept of the run. `begun`: when reading did."""
     with progress("running the rules", quiet=options.format == "quiet") as say:
-        analysis = analyse(facts, options, interruptible=True, numbers_first=len(facts["op"]) > LARGE, begun=begun)
+        numbers_first = len(facts["op"]) > LARGE
+        if analysis is None:
+            analysis = analyse(facts, options, interruptible=True, numbers_first=numbers_first, begun=begun)
         report = conclude(analysis, say, timed)
         if options.out:
             from scalify_dl.prove.results import write_results

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from .schema import TABLES
 
 Row = tuple[Any, ...]
-
-
-class InBlocks(NamedTuple):
-    """What is said of a pair that was proved by its blocks: its ops, tuples derived of pieces, and in words."""
-
-    ops: int
-    tuples: int
-    words: str
 
 
 class Facts:
@@ -24,8 +16,7 @@ class Facts:
 
     `directory` is where they were loaded from, None for facts made in memory. `again`, where there is one, makes facts
     of the same pair in another form, for where these do not suffice. `types`, where they were made of graphs: element
-    type and shape of every tensor, as the rows said when they were written. `in_blocks`: the tables are of the inputs
-    and outputs of a pair alone, and `told`, rows of answers (`schema.ANSWERS`), is what was proved of it by blocks.
+    type and shape of every tensor, as the rows said when they were written.
     """
 
     def __init__(self, tables: dict[str, list[Row]] | None = None, directory: Path | None = None) -> None:
@@ -33,8 +24,6 @@ class Facts:
         self.directory = directory
         self.again: Callable[[], Facts | None] | None = None
         self.types: dict[str, tuple[str, tuple[int, ...]]] = {}
-        self.in_blocks: InBlocks | None = None
-        self.told: dict[str, list[Row]] = {}
         for name, rows in (tables or {}).items():
             self.tables[name] = rows
 

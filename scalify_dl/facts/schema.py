@@ -51,9 +51,11 @@ RESERVED = frozenset({"issue", "handle", "wait", "reads", "writes", "send", "rec
 """Tables of MPMD programs that later schemas will fill."""
 
 
-ANSWERS = ("proved", "refuted", "proved_equal", "assumed_equality", "equal_if", "equal_given", "equal_needs", "comes_in")
-"""What a solver says during a run: rules read these relations, a facts directory holds them as empty files only, for
-engines that insist on a file for every input."""
+ANSWERS = (
+    "proved", "refuted", "proved_equal", "assumed_equality", "equal_if", "equal_given", "equal_needs", "comes_in",
+)  # fmt: skip
+"""What is said during a run by a solver, or of a piece of a program: rules read these relations, a facts directory
+holds them as empty files only, for engines that insist on a file for every input."""
 
 FREE_TEXT = frozenset({"meta", "source", "tensor_name", "output_name", "assume", "placement_note"})
 """Tables whose texts are words for people: rules make no names of them."""

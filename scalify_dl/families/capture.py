@@ -53,4 +53,6 @@ class Capture:
             from scalify_dl.kernels.inside import following
 
             follow = following(self.kernels)
-        return export(self.base, self.dist, self.mesh, self.relate, self.sizes, origins, follow, fold=not member, whole=whole)
+        return export(
+            self.base, self.dist, self.mesh, self.relate, self.sizes, origins, follow, fold=not member, whole=whole
+        )  # fmt: skip

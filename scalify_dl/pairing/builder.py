@@ -114,7 +114,8 @@ class Pair:
         relations = Relations(
             inputs=tuple({relation.key: relation for relation in self.relations}.values()), outputs=tuple(self.expected)
         )
-        facts = tables(self.base.graph, [program.graph for program in self.programs], self.mesh, relations, joined=whole is not None, whole=whole)
+        dists = [program.graph for program in self.programs]
+        facts = tables(self.base.graph, dists, self.mesh, relations, joined=whole is not None, whole=whole)
         if self.title:
             facts.add("meta", "title", self.title)
         return facts

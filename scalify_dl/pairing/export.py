@@ -83,8 +83,7 @@ def export(
         _say(facts, relations, given)
         if (again := facts.again) is not None:
             facts.again = lambda: (other := again()) and _say(other, relations, given)
-        if facts.in_blocks is None:
-            check_written(facts)  # what describes no program is told here as it is of facts that are read
+        check_written(facts)  # what describes no program is told here as it is of facts that are read
         return facts
 
 
@@ -168,7 +167,7 @@ def _in_some_form(
         return _written(base, dists, mesh, relations)
     new_base, new_dist = written_out(base, dists[0], mesh, partial(_given, base, dists[0], mesh, relations))
     facts = _written(new_base, [new_dist], mesh, relations, whole)
-    if facts.in_blocks is None and new_base is base and new_dist is dists[0]:
+    if new_base is base and new_dist is dists[0]:
         facts.again = partial(_without_loops, base, new_dist, mesh, relations)
     return facts
 

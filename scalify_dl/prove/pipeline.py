@@ -102,6 +102,8 @@ class Analysis:
     """What was not tried, and why."""
     waiting: bool = False
     """Whether formulas of outputs that are not proved are still to be compared (`compare_formulas`)."""
+    elsewhere: tuple[int, int] = (0, 0)
+    """Ops of the pair, and tuples that were derived of its blocks, where the facts are of the whole (`blocks`)."""
     other: Analysis | None = None
     """The run on another form of the pair, if rules follow it further, though they prove no more outputs: edits of a
     wrong program may be proved there."""
@@ -127,10 +129,9 @@ class Analysis:
 
     def stats(self) -> dict[str, float]:
         """The figures of the report: ops, tuples, CPU seconds of the process so far, peak resident megabytes."""
-        in_blocks = self.facts.in_blocks
         return {
-            "ops": in_blocks.ops if in_blocks else len(self.facts["op"]),
-            "tuples": self.program.total_tuples + (in_blocks.tuples if in_blocks else 0),
+            "ops": self.elsewhere[0] or len(self.facts["op"]),
+            "tuples": self.program.total_tuples + self.elsewhere[1],
             "cpu_s": round(time.process_time(), 3),
             "peak_mb": round(peak_mb(), 1),
         }
@@ -180,10 +181,9 @@ def _by_rules(
     program = rules_program(options.rules, more) if options.rules or more else _shipped().fresh()
     for relation, table in fact_relations(program).items():
         program.insert(relation, facts[table])
-    for relation, rows in (facts.told if told is None else told).items():
+    for relation, rows in (told or {}).items():
         program.insert(relation, rows)
     analysis = Analysis(facts, program, options, deadline=deadline)
-    analysis.notes += [facts.in_blocks.words] if facts.in_blocks else []
     _run(analysis, _solved(analysis, solver), interruptible)
     return analysis
 

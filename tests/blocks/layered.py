@@ -73,3 +73,39 @@ def _summed(p: Program, x: Tensor, dist: bool, how: set[str], where: str) -> Ten
     if not dist or f"no sum of {where}" in " ".join(how).replace("_", " ") or "whole" in how:
         return x
     return p.all_reduce(x, "dp" if f"other_group_{where}" in how else "tp", "max" if f"max_{where}" in how else "sum")
+
+
+def trained(layers: int = 20, *, odd: int = 9, dist: str = "") -> Pair:
+    """A forward and its backward, over dp and tp: x + (x u)^2 d in each layer; gradients of all u and d. `dist` says
+    what is other in the odd layer's backward of the distributed side."""
+    pair = Pair("dp=2,tp=2")
+    b, d = pair.base, pair.dist
+    b.input("x", (8, 6))
+    for n in range(layers):
+        b.input(f"u{n}", (6, 4))
+        b.input(f"d{n}", (4, 6))
+    d.shard("x", {0: "dp"})
+    for n in range(layers):
+        d.shard(f"u{n}", {1: "tp"})
+        d.shard(f"d{n}", {0: "tp"})
+    for p in (b, d):
+        named = {port.tensor.name: port.tensor for port in p.graph.inputs}
+        over = (lambda x, axis, p=p: p.all_reduce(x, axis)) if p is d else (lambda x, axis: x)
+        x, kept = named["x"], []
+        for n in range(layers):
+            h = p.matmul(x, named[f"u{n}"])
+            kept.append((x, h))
+            x = p.add(x, over(p.matmul(p.multiply(h, h), named[f"d{n}"]), "tp"))
+        gradient, outputs = x, []
+        for n in reversed(range(layers)):
+            how = dist.split() if n == odd and p is d else []
+            x, h = kept[n - 1 if "kept" in how else n]
+            down = p.dot(p.multiply(h, h), gradient, ([0], [0]))
+            outputs.append(down if "unsummed" in how else over(down, "tp" if "other_axis" in how else "dp"))
+            twice = p.multiply(h, 3.0 if "factor" in how else 2.0)
+            back = p.multiply(twice, p.dot(gradient, named[f"d{n}"], ([1], [1])))
+            outputs.append(over(p.dot(x, back, ([0], [0])), "dp"))
+            through = p.dot(back, named[f"u{n}"], ([1], [1]))
+            gradient = p.add(gradient, through if "pending" in how else over(through, "tp"))
+        p.output(*outputs, gradient)
+    return pair
