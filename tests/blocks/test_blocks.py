@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from scalify_dl.blocks.whole import ByBlocks
+from scalify_dl.blocks.whole import ByBlocks, by_blocks
+from scalify_dl.commands.run import conclude_pair
 from scalify_dl.errors import InputError
+from scalify_dl.facts.model import Facts
 from scalify_dl.ir.graph import Graph, Op
 from scalify_dl.ir.literals import Literal
 from scalify_dl.pairing.builder import Pair
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import Analysis, analyse
+from scalify_dl.prove.verdict import Verdict
 
 from .layered import layered, trained
 
@@ -187,3 +192,43 @@ def test_after_random_edits_nothing_is_proved_by_blocks_that_an_ordinary_run_doe
             assert not run.outputs_left, seed
             assert said(run)["output_verdict"] == said(analysis)["output_verdict"]
             assert {*said(run)["assumption"]} <= {*said(analysis)["assumption"]}, seed
+
+
+# ---- the command ----
+class _Capture:
+    """Programs that no file holds, as the command reads them."""
+
+    def __init__(self, make: Callable[[], Pair]) -> None:
+        self.make = make
+
+    def load(self, origins: list[object] | None = None, *, whole: ByBlocks | None = None) -> Facts:
+        return self.make().facts(whole)
+
+
+@pytest.mark.parametrize("dist", ["", "epsilon"])
+def test_reports_are_those_of_an_ordinary_run_and_say_how_many_blocks(
+    dist: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture: Any = _Capture(lambda: layered(LAYERS, dist=dist))
+    plain = conclude_pair(capture, OPTIONS)
+    monkeypatch.setattr("scalify_dl.commands.run.by_blocks", lambda options, _: ByBlocks(options, least=0, part=10.0))
+    report = conclude_pair(capture, OPTIONS)
+    assert report.verdict is plain.verdict is (Verdict.UNKNOWN if dist else Verdict.PROVED)
+    assert (report.outputs, report.assumptions) == (plain.outputs, plain.assumptions)
+    assert report.stats["ops"] == plain.stats["ops"]
+    assert any("equal blocks of" in note for note in report.notes) is not bool(dist)
+
+
+def test_what_sees_every_op_has_an_ordinary_run(tmp_path: Path) -> None:
+    assert by_blocks(Options(), 0.0) is not None
+    for options in (Options(certificate=tmp_path / "c"), Options(out=tmp_path), Options(rules=(tmp_path / "r.dl",))):
+        assert by_blocks(options, 0.0) is None
+
+
+def test_where_the_run_on_the_whole_proves_less_the_pair_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scalify_dl.commands.run.by_blocks", lambda options, _: ByBlocks(options, least=0, part=10.0))
+    monkeypatch.setattr(ByBlocks, "conclude", lambda self, facts: None)
+    capture: Any = _Capture(lambda: layered(LAYERS))
+    report = conclude_pair(capture, OPTIONS)
+    assert report.verdict is Verdict.PROVED
+    assert not report.notes
