@@ -105,27 +105,27 @@ def _made_of(program: Program, role: str, target: str) -> list[Op]:
 def decided_by_computed(program: Program) -> set[tuple[str, str]]:
     """Outputs of which either side jumps where a real number decides that is computed of inputs, and so is rounded, and
     0 or infinite where it is too small or too large for its type."""
-    return {
-        (dist, base) for dist, base, _ in program.expects
-        if _jumps(program, "base", base) or _jumps(program, "dist", dist)
-    }  # fmt: skip
+    base_jumps, dist_jumps = (_of_jumps(program, role) for role in ("base", "dist"))
+    return {(dist, base) for dist, base, _ in program.expects if base in base_jumps or dist in dist_jumps}
 
 
-def _jumps(program: Program, role: str, target: str) -> bool:
-    """Whether one of the ops that make a value jumps where other numbers decide than those that are written (in inputs
+def _of_jumps(program: Program, role: str) -> set[str]:
+    """Values that are made by ops of which one jumps where other numbers decide than those that are written (in inputs
     and constants), or computed of constants alone."""
     written = {t for graph in program.top(role) for t in graph.inputs}
     fixed: set[str] = set()
-    for op in _made_of(program, role, target):
+    found: set[str] = set()
+    for op in (op for graph in program.top(role) for op in graph.ops):
         reals = [t for t in op.operands if is_float(program.tensors[t].dtype)]
         computed = not written.issuperset(reals)
-        if any(_is_jump(program, each) for each in _inside(program, op)) or (computed and _is_jump(program, op)):
-            return True
+        jumps = any(_is_jump(program, each) for each in _inside(program, op)) or (computed and _is_jump(program, op))
+        if jumps or not found.isdisjoint(op.operands):
+            found.update(op.results)
         if op.kind not in ("partition-id", "replica-id") and fixed.issuperset(op.operands):
             fixed.update(op.results)
         if not computed and (not reals or _hands_on(program, op) or fixed.issuperset(reals)):
             written.update(op.results)
-    return False
+    return found
 
 
 def _inside(program: Program, op: Op) -> Iterator[Op]:
