@@ -13,17 +13,16 @@ from scalify_dl.deadline import OutOfTime
 from scalify_dl.errors import InputError
 
 from .addressing import pending_kind
+from .doubted import leave_to_machines, leave_to_rounding
 from .execute import Deadlock
 from .finiteness import noticed
 from .found import Counterexample, Search
 from .inputs import crowded, ends, thresholds
-from .literals import rounds_constants
 from .localise import locate
 from .meaning import Unsupported
 from .outputs import Output, compared, counterexample, differs, not_numbers, outputs_of
 from .program import Program, Shard
 from .readings import Readings
-from .rounded import jumps
 from .shrink import Shrunk, shrink
 from .shrink.extents import Conflict
 from .shrink.means import has_numbers, recounted
@@ -332,7 +331,8 @@ def _try_all(
         _show_more(trial, program, search, faint)
     search.counterexamples.sort(key=lambda found: found.faint)
     if effort.enough or effort.at or not effort.once:
-        _leave_to_rounding(program, rows, search)
+        leave_to_rounding(program, rows, search)
+        leave_to_machines(program, rows, search)
     if pending and not effort.once and not search.cut:
         pending = _at_infinities(program, pending, search, seed)
     for output in () if search.cut else pending:
@@ -351,30 +351,6 @@ def _show_more(trial: Trial, program: Program, search: Search, faint: dict[str, 
         if more and not more.faint and more.kind == search.counterexamples[place].kind:
             search.counterexamples[place] = more
             del faint[output.dist]
-
-
-def _leave_to_rounding(program: Program, rows: list[Shard], search: Search) -> None:
-    """Refutations that are gone where constants and casts round are witnesses: a constant is read as the number that
-    was meant (bf16 0.334 as 1/3), and a compiler that has cast it has written what is left of it (0.333984375); what is
-    made of constants decides choices as it is rounded (0.7 + 0.1 == 0.8 in f32)."""
-    shown = [c for c in search.counterexamples if c.kind == "refutation"]
-    if not shown or not (rounds_constants(program) or jumps(program)):
-        return
-    pending = {output.dist: output for output in outputs_of(program, [c.output for c in shown], Search())}
-    gone = set()
-    for seed, how in sorted({(c.seed, c.draw) for c in shown}):
-        try:
-            trial = run_trial(program, seed, how, rounding=True, relations=rows)
-        except (Unsupported, Deadlock, InputError, MemoryError):
-            return
-        here = [pending[c.output] for c in shown if (c.seed, c.draw) == (seed, how) and c.output in pending]
-        undefined = not_numbers(trial, here)
-        gone |= {output.dist for output in here if output not in undefined and compared(trial, output, here) is None}
-    reason = "over the reals only: where constants and casts round, the two sides agree"
-    search.counterexamples = [
-        replace(c, kind="witness", reason=reason) if c.output in gone and c.kind == "refutation" else c
-        for c in search.counterexamples
-    ]
 
 
 def _at_infinities(program: Program, pending: list[Output], search: Search, seed: int) -> list[Output]:

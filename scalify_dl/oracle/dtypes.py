@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -137,9 +138,14 @@ def round_to(x: Array, dtype: str) -> Array:
     return np.where(beyond | np.isinf(x), np.copysign(overflow, x), np.where(np.isnan(x), x, rounded))
 
 
+BEYOND: ContextVar[str] = ContextVar("BEYOND", default="end")
+"""What is made of real numbers beyond the integer type that they are cast to: the `end` of the type, as XLA and most
+machines have it, or what is left of them when they `wrap` round, as torch on a CPU. No specification says."""
+
+
 def convert(x: Array, dtype: str, *, rounding: bool) -> Array:
-    """A cast: floats to integers truncate (and saturate), to `pred` test for non-zero, floats round in rounding
-    mode."""
+    """A cast: floats to integers truncate (beyond the type: `BEYOND`), to `pred` test for non-zero, floats round in
+    rounding mode."""
     target = storage(dtype)
     if dtype == "pred":
         return np.asarray(x != 0)
@@ -147,6 +153,9 @@ def convert(x: Array, dtype: str, *, rounding: bool) -> Array:
         least, most = integer_limits(dtype)
         clean = np.trunc(np.nan_to_num(x, nan=0.0, posinf=float(most), neginf=float(least)))
         above, below = clean >= float(most), clean <= float(least)  # (the ends of 64 bits are no floats)
+        if BEYOND.get() == "wrap" and most < 2**62:
+            count = float(most - least + 1)
+            return np.asarray(np.mod(clean - least, count) + least).astype(target)
         whole = np.where(above | below, 0, clean).astype(target)
         return np.where(above, target.type(most), np.where(below, target.type(least), whole))
     if x.dtype.kind == "c" and target.kind != "c":
