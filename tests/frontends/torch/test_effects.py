@@ -226,7 +226,6 @@ def test_a_switch_that_casts_what_follows_is_refused() -> None:
     "lines",
     [
         ["v = torch.ops.aten.diagonal.default(x)", "k = torch.ops.aten.zero_.default(v)"],
-        ["v = torch.ops.aten.unsafe_split.Tensor(x, 2)", "a = v[0]", "k = torch.ops.aten.zero_.default(a)"],
         ["v = torch.ops.aten.renorm.default(x, 2, 0, 1.0)", "k = torch.ops.aten.add_.Tensor(v, z)"],
         ["v = torch.ops.aten.renorm.default(x, 2, 0, 1.0)", "k = torch.ops.aten._foreach_add_.List([v], [z])"],
         ["v = torch.ops.aten.renorm.default(x, 2, 0, 1.0)", "k = torch.ops.aten.neg.out(z, out = v)"],

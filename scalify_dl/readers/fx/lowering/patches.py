@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 
+import numpy as np
+
 from scalify_dl.ir.graph import Tensor
 
-from .core import Context, lower
+from .core import Context, Unsupported, lower
 
 Pair = Sequence[int]
 
@@ -40,6 +42,41 @@ def channel_shuffle(c: Context, x: Tensor, groups: int) -> Tensor:
     lead, channels, *rest = x.shape
     split = c.reshape(x, (lead, groups, channels // groups, *rest))
     return c.reshape(c.transpose(split, [0, 2, 1, *range(3, len(rest) + 3)]), x.shape)
+
+
+def _repeated(size: Sequence[int], output_size: Sequence[int], scales: Sequence[float | None]) -> list[int]:
+    """How often each pixel is repeated along each dim, where all of a dim are so equally often."""
+    times = [out // n if n else 0 for n, out in zip(size, output_size, strict=True)]
+    for n, out, k, scale in zip(size, output_size, times, scales, strict=True):
+        step = np.float32(1 / scale) if scale else np.float32(n) / np.float32(max(out, 1))
+        places = np.minimum(np.floor(np.arange(out, dtype=np.float32) * step), n - 1)
+        if k < 1 or n * k != out or (places != np.arange(out) // k).any():
+            raise Unsupported("pixels that are not all repeated equally often")
+    return times
+
+
+@lower("aten.upsample_nearest2d.default")
+def upsample_nearest(
+    c: Context, x: Tensor, output_size: Pair, scales_h: float | None = None, scales_w: float | None = None
+) -> Tensor:
+    """Each pixel as a block of equal ones."""
+    lead, size = x.shape[:-2], x.shape[-2:]
+    times = _repeated(size, output_size, (scales_h, scales_w))
+    spread = (*lead, size[0], times[0], size[1], times[1])
+    n = len(lead)
+    return c.reshape(c.spread(x, spread, [*range(n + 1), n + 2]), (*lead, *output_size))
+
+
+@lower("aten.upsample_nearest2d_backward.default")
+def upsample_nearest_backward(
+    c: Context, grad: Tensor, output_size: Pair, input_size: Sequence[int], scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> Tensor:  # fmt: skip
+    """Each pixel's gradient is the sum of those of its copies."""
+    *lead, rows, columns = input_size
+    times = _repeated((rows, columns), output_size, (scales_h, scales_w))
+    n = len(lead)
+    return c.reduce(c.reshape(grad, (*lead, rows, times[0], columns, times[1])), [n + 1, n + 3], "sum")
 
 
 class _Windows:

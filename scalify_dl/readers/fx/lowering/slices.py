@@ -74,12 +74,12 @@ def _few(count: int) -> None:
         raise InputError(f"a tensor in {count:,} pieces", expected=f"at most {MAX_PIECES:,}")
 
 
-@lower("aten.split_with_sizes", "aten.split.sizes", "aten.split_with_sizes_copy")
+@lower("aten.split_with_sizes", "aten.split.sizes", "aten.split_with_sizes_copy", "aten.unsafe_split_with_sizes")
 def split_with_sizes(c: Context, x: Tensor, sizes: Sequence[int], dim: int = 0) -> tuple[Lazy, ...]:
     return _pieces(c, x, sizes, axis(dim, len(x.shape)))
 
 
-@lower("aten.split.Tensor", "aten.split.default", "aten.split_copy.Tensor")
+@lower("aten.split.Tensor", "aten.split.default", "aten.split_copy.Tensor", "aten.unsafe_split.Tensor")
 def split(c: Context, x: Tensor, size: int | Sequence[int], dim: int = 0) -> tuple[Lazy, ...]:
     if not isinstance(size, int):
         return split_with_sizes(c, x, size, dim)
