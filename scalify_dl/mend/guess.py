@@ -31,9 +31,11 @@ def guess(start: State, mended: State, options: Options, progress: Progress) -> 
     makes fewer outputs wrong."""
     if len(start.facts["op"]) > MOST_OPS:
         return mended
-    deadline = time.process_time() + SECONDS
-    best = mended
-    for state in (start, mended) if mended.tried else (start,):
+    begun, best = time.process_time(), mended
+    nearer = len(mended.wrong) < len(start.wrong)
+    ways = [start, mended] if mended.tried else [start]
+    for way, state in enumerate(reversed(ways) if nearer else ways, 1):
+        deadline = begun + SECONDS * (1 if not nearer else way / len(ways))
         for number in range(ROUNDS):
             found = _round(state, options, deadline, progress, f"guessing edits, round {number + 1}")
             if found is None:

@@ -23,6 +23,7 @@ from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import Analysis
 
 from .below import proved_below
+from .draft import Edit
 from .guess import guess
 from .propose import BY_PROOF, STOPS, Proposal, Proposals, Said, cone, propose
 from .state import Output, Progress, State, Tried, by_formulas, is_right, proved, refuted_at_once
@@ -84,17 +85,23 @@ def mend(
         if any(map(is_right, search.readings.of(t)))
     }  # fmt: skip
 
+    seen: set[tuple[Edit, ...]] = set()
+
     def rounds(first: Proposals, *, by_proof: bool = False, deeper: bool = False) -> State:
         """Edits one after the other; `by_proof`: only those that the proof speaks for; `deeper`: values are read that
-        the baseline does not make itself."""
+        the baseline does not make itself, and edits are no longer tried that mended nothing before."""
         state, proposals = start, first
         for number in range(ROUNDS):
             what = f"trying edits, round {number + 1}"
             some = [p for p in proposals.proposals if p.why == BY_PROOF] if by_proof else proposals.proposals
+            some = [p for p in some if not deeper or number or p.edits not in seen]
             best = _round(state, some, deadline, options, progress, what)
+            if not number:
+                seen.update(p.edits for p in some[:TRIED])
             if best is None:
                 break
             state = best
+            seen.discard(state.tried[0].proposal.edits)
             if not state.wrong or state.search.readings is None or time.process_time() > deadline:
                 break
             proposals = propose(state.facts, _read(state, deeper=deeper), state.wrong, said)

@@ -20,6 +20,7 @@ from scalify_dl.prove.view import user_frames
 from scalify_dl.pysouffle import EvaluationError, Program, rules_dir
 
 from .draft import Edit
+from .turns import Turns
 
 MAIN = "mend.dl"
 SECONDS = 60.0
@@ -34,8 +35,8 @@ ORDER = (
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
     "compare", "all reversed", "all ended", "all round", "not rescaled", "unlike its turns", "sign", "parts of all",
-    "to the next", "other ranks", "combined", "own block", "unmasked", "shifted", "swapped", "offset", "to others",
-    "lacking", "counted otherwise", "superfluous", "another", "real sign", "its part alone",
+    "to the next", "other ranks", "added behind", "combined", "own block", "unmasked", "shifted", "swapped", "offset",
+    "to others", "lacking", "counted otherwise", "superfluous", "another", "real sign", "its part alone",
 )  # fmt: skip
 """Kinds of guesses, in the order in which they are tried."""
 TOGETHER = ("all reversed", "all ended", "all round")
@@ -177,7 +178,8 @@ def propose(
     blamed = [str(op) for (op,) in program.relation("blamed")]
     kinds = {op: {why for why, _ in faults.get(op, ())} for op in blamed}
     blamed.sort(key=lambda op: (kinds[op].isdisjoint(TELLING), kinds[op].issubset(VAGUE), order.get(op, 0)))
-    return Proposals(_bundles(program, facts, order), dict(faults), blamed,
+    proposals = [*Turns(facts, copies).with_all(_bundles(program, facts, order))]
+    return Proposals(proposals, dict(faults), blamed,
                      {str(op): str(base) for op, base in program.relation("implements")},
                      _guesses(program, facts, order, dict(lines)))  # fmt: skip
 

@@ -19,7 +19,7 @@ from .localisation import BY_SHAPE, attributes_apart, named, root_causes_of
 
 _FACTORS = ("again", "scaled", "rescaled", "scaled beside", "common line", "factor", "enters")
 """Kinds of faults that make a multiple."""
-PROMISED = ("turns", "resent", "pieces", "newer")
+PROMISED = ("turns", "resent", "pieces", "newer", "block")
 """Kinds of faults whose sentences say what an edit mends: nothing, where it was not taken."""
 _NAMED = 6
 """Ops of one line that are named."""

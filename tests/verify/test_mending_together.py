@@ -129,3 +129,31 @@ def test_thirds_of_all_heads_are_taken_of_each() -> None:
     assert cause.kind == "slice"
     assert cause.suggestion[0] == "take the block of each of 2 pieces of dim 1"
     assert cause.tried == ("with this edit the output is PROVED",)
+
+
+def layers_that_add_what_every_rank_has(wrong: bool) -> Pair:
+    """Three layers at the same lines: a product in parts is summed, and x is added behind it, or before."""
+    pair = Pair("tp=2")
+    b, d = pair.base, pair.dist
+    for p in (b, d):
+        x = p.input("x", (4, 6)) if p is b else d.shard("x")
+        for n in range(3):
+            w, v = (
+                p.input(f"{name}{n}", shape) if p is b else d.shard(f"{name}{n}", {dim: "tp"})
+                for name, shape, dim in (("w", (6, 8), 1), ("v", (8, 6), 0))
+            )
+            y = p.matmul(p.tanh(p.matmul(x, w)), v)
+            if p is b or not wrong:
+                x = p.add(x, y if p is b else d.all_reduce(y, "tp"))
+            else:
+                x = d.all_reduce(d.add(x, y), "tp")
+        p.output(x)
+    return pair
+
+
+def test_an_edit_of_one_layer_is_tried_in_all() -> None:
+    facts = at_lines(layers_that_add_what_every_rank_has(True).facts(), {"add": 3, "all-reduce": 4})
+    cause = first_of(facts)
+    assert (cause.kind, cause.source[0].line) == ("add", 3)
+    assert "counts 2 times" in " ".join(cause.found)
+    assert cause.tried == ("with this edit the output is PROVED",)
