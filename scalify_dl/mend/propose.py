@@ -34,8 +34,8 @@ ORDER = (
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
-    "compare", "all reversed", "all ended", "all round", "not rescaled", "unlike its turns", "sign", "parts of all",
-    "to the next", "other ranks", "added behind", "combined", "own block", "unmasked", "shifted", "swapped", "offset",
+    "compare", "not rescaled", "unlike its turns", "sign", "parts of all", "to the next", "all reversed", "all ended",
+    "all round", "other ranks", "added behind", "combined", "own block", "unmasked", "shifted", "swapped", "offset",
     "to others", "lacking", "counted otherwise", "superfluous", "another", "real sign", "its part alone",
 )  # fmt: skip
 """Kinds of guesses, in the order in which they are tried."""

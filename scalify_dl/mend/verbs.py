@@ -12,6 +12,7 @@ from scalify_dl.ir.vocabulary import GROUPED
 from . import blocks, nearby
 from .draft import Draft, Edit
 from .functions import function
+from .inside import turn_inside
 
 
 def apply(facts: Facts, edits: Iterable[Edit]) -> Facts:
@@ -259,6 +260,7 @@ _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "send": _send,
     "turn": _turn,
     "turn behind": _turn_behind,
+    "turn inside": turn_inside,
     "read": _read,
     "read for": _read_for,
     "literal": _literal,
