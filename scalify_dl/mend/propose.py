@@ -30,7 +30,7 @@ ORDER = (
     "before", "axis", "reducer", "mixed", "every rank", "piece", "kind", "constants", "line", "constant", "attributes",
     "term", "operand", "unreduced", "averaged", "far", "scaled", "rescaled", "scaled beside", "common line",
     "left out", "factor", "accumulated", "enters", "direction", "order", "turns", "block", "pieces", "resent",
-    "numbers", "stale", "in step", "newer", "other block", "turned", "along", "function", "repeated", "stops",
+    "numbers", "stale", "in step", "newer", "other block", "turned", "along", "inside", "function", "repeated", "stops",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
