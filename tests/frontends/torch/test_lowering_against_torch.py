@@ -128,6 +128,8 @@ CASES: list[Case] = [
     case("select_backward", lambda g: aten.select_backward(g, [3, 4], 1, 2), lambda: [real(3)]),
     case("pad", lambda x: aten.constant_pad_nd(x, [1, 2, 0, 1], 7.0), lambda: [real(3, 4)]),
     case("pixel_shuffle", lambda x: (aten.pixel_shuffle(x, 2), aten.pixel_unshuffle(aten.pixel_shuffle(x, 2), 3), aten.channel_shuffle(x, 4)), lambda: [real(2, 12, 3, 6)]),
+    case("means_of_blocks", lambda x: (aten._adaptive_avg_pool2d(x, [2, 3]), aten._adaptive_avg_pool2d(x[0], [4, 1])), lambda: [real(2, 3, 4, 6)]),
+    case("means_of_blocks_back", lambda g, x: aten._adaptive_avg_pool2d_backward(g, x), lambda: [real(2, 3, 2, 3), real(2, 3, 4, 6)]),
     case("pixels_repeated", lambda x: (aten.upsample_nearest2d(x, [6, 10]), aten.upsample_nearest2d(x, [3, 20], 1.0, 4.0), aten.upsample_nearest2d(x, [21, 55])), lambda: [real(2, 2, 3, 5)]),
     case("pixels_repeated_back", lambda g: aten.upsample_nearest2d_backward(g, [6, 10], [2, 3, 2, 5]), lambda: [real(2, 3, 6, 10)]),
     case("unsafe_split", lambda x: (*aten.unsafe_split(x, 2, 1), *aten.unsafe_split_with_sizes(x, [1, 4], 1), *aten.unsafe_chunk(x, 3, 1)), lambda: [real(3, 5)]),

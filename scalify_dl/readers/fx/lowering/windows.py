@@ -184,6 +184,28 @@ def avg_pool_backward(
     return _sum(c, [_back(c, share, w, offset, x.shape) for offset in w.offsets()])
 
 
+def _blocks(x: Tensor, output_size: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Shape of images as rows and columns of blocks of one size, one for each element of the result; dims of blocks."""
+    *lead, rows, columns = x.shape
+    down, across = output_size
+    if min(down, across) < 1 or rows % down or columns % across:
+        raise Unsupported("means over windows of several sizes")
+    return [*lead, down, rows // down, across, columns // across], [len(lead) + 1, len(lead) + 3]
+
+
+@lower("aten._adaptive_avg_pool2d")
+def adaptive_avg_pool(c: Context, x: Tensor, output_size: Sequence[int]) -> Tensor:
+    shape, dims = _blocks(x, output_size)
+    return c.divide(c.reduce(c.reshape(x, tuple(shape)), dims, "sum"), shape[dims[0]] * shape[dims[1]])
+
+
+@lower("aten._adaptive_avg_pool2d_backward")
+def adaptive_avg_pool_backward(c: Context, grad: Tensor, x: Tensor) -> Tensor:
+    shape, dims = _blocks(x, grad.shape[-2:])
+    share = c.divide(grad, shape[dims[0]] * shape[dims[1]])
+    return c.reshape(c.spread(share, tuple(shape), [d for d in range(len(shape)) if d not in dims]), x.shape)
+
+
 # --- convolutions the other way round --------------------------------------------------------------------------------
 
 
