@@ -31,7 +31,33 @@ def move(joint: Joint, found: Roles) -> None:
             high[n] += 1
         for r in roles_:
             offset[r] += 1
+    _settle(found, spans, offset)
     found.block = [b + offset[r] if r >= 0 else b for r, b in zip(found.role, found.block, strict=True)]
+
+
+def _settle(found: Roles, spans: list[list[tuple[int, int]]], offset: list[int]) -> None:
+    """Of places that cost alike the last one, so that both programs are cut at the same: an op goes with what it reads,
+    where that costs no more."""
+    of: dict[int, set[int]] = defaultdict(set)
+    reads: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for n, ((maker, _), *ends) in enumerate(spans):
+        of[maker].add(n)
+        for r, by in ends:
+            of[r].add(n)
+            reads[r].append((maker, by))
+    first = {r: node for node, r in reversed([*enumerate(found.role)])}
+
+    def cost(r: int) -> int:
+        places = ([offset[end] + by for end, by in spans[n]] for n in of[r])
+        return sum(max(some) - min(some) for some in places)
+
+    for r in sorted(reads, key=lambda r: first.get(r, 0)):
+        wanted = {offset[maker] - by for maker, by in reads[r]}
+        if len(wanted) == 1 and (to := wanted.pop()) != offset[r]:
+            kept, before = offset[r], cost(r)
+            offset[r] = to
+            if cost(r) > before:
+                offset[r] = kept
 
 
 def _spans(joint: Joint, found: Roles) -> list[list[tuple[int, int]]]:

@@ -130,27 +130,39 @@ def roles(joint: Joint, edges: Edges) -> Roles | None:
             if block[other] == _NO and role[other] >= 0:
                 block[other] = block[node]
                 queue.append(other)
-    _again(near, role, block, seed[len(seed) // 2])
+    _again(edges, near, role, block, seed[len(seed) // 2])
     for node, b in enumerate(block):
         if b == _NO:
             role[node] = -1
-    _extended(joint, near, role, block)
+    _extended(joint, edges, near, role, block)
     return Roles(role, block, len(members), near)
 
 
 _NO = -(10**9)
 
 
-def _again(near: Near, role: list[int], block: list[int], first: int) -> None:
+def _apart(edges: Edges, role: list[int], block: list[int]) -> dict[tuple[int, int, int], Counter[int]]:
+    """By role, slot and role of what is beside: how far the blocks lie apart, and how often."""
+    roles_, blocks = np.array(role), np.array(block)
+    both = (roles_[edges.source] >= 0) & (roles_[edges.target] >= 0)
+    both &= (blocks[edges.source] != _NO) & (blocks[edges.target] != _NO)
+    source, target = edges.source[both], edges.target[both]
+    rows = np.stack([roles_[source], edges.slot[both] + 1, roles_[target], blocks[target] - blocks[source]])
+    least = rows.min(axis=1, initial=0, keepdims=True)
+    spans = [int(n) for n in (rows - least).max(axis=1, initial=0) + 1]
+    packed, counts = np.unique(np.ravel_multi_index(list(rows - least), spans), return_counts=True)
+    unpacked = np.stack(np.unravel_index(packed, spans)) + least
+    tally: dict[tuple[int, int, int], Counter[int]] = defaultdict(Counter)
+    for (r, slot, other, by), count in zip(unpacked.T.tolist(), counts.tolist(), strict=True):
+        tally[r, slot, other][by] += count
+        tally[other, -slot, r][-by] += count
+    return tally
+
+
+def _again(edges: Edges, near: Near, role: list[int], block: list[int], first: int) -> None:
     """Numbers blocks from one node on, by how far most neighbours of these roles lie apart: at the ends of the chain
     the nearest seed is the one of another block."""
-    tally: dict[tuple[int, int, int], Counter[int]] = defaultdict(Counter)
-    for node, r in enumerate(role):
-        if r >= 0 and block[node] != _NO:
-            for other, slot in near[node]:
-                if role[other] >= 0 and block[other] != _NO:
-                    tally[r, slot, role[other]][block[other] - block[node]] += 1
-    apart = {key: found.most_common(1)[0][0] for key, found in tally.items()}
+    apart = {key: found.most_common(1)[0][0] for key, found in _apart(edges, role, block).items()}
     start = block[first]
     block[:] = [_NO] * len(block)
     block[first] = start
@@ -158,22 +170,21 @@ def _again(near: Near, role: list[int], block: list[int], first: int) -> None:
     while queue:
         node = queue.popleft()
         for other, slot in near[node]:
-            if role[other] >= 0 and block[other] == _NO:
+            if block[other] == _NO and role[other] >= 0:
                 by = apart.get((role[node], slot, role[other]))
                 if by is not None:
                     block[other] = block[node] + by
                     queue.append(other)
 
 
-def _extended(joint: Joint, near: Near, role: list[int], block: list[int]) -> None:
+def _extended(joint: Joint, edges: Edges, near: Near, role: list[int], block: list[int]) -> None:
     """Roles of what lies beside, as far as it looks like more of the same."""
     kinds = joint.kinds
+    kind_of = {r: kinds[node] for node, r in enumerate(role)}
     tally: dict[tuple[int, int, int], Counter[tuple[int, int]]] = defaultdict(Counter)
-    for node, r in enumerate(role):
-        if r >= 0:
-            for other, slot in near[node]:
-                if role[other] >= 0:
-                    tally[r, slot, kinds[other]][role[other], block[other] - block[node]] += 1
+    for (r, slot, other), found in _apart(edges, role, block).items():
+        for by, count in found.items():
+            tally[r, slot, kind_of[other]][other, by] += count
     steps: dict[tuple[int, int, int], tuple[int, int]] = {}
     for key, places in tally.items():
         (usual, most), *rest = places.most_common(2)

@@ -109,3 +109,22 @@ def trained(layers: int = 20, *, odd: int = 9, dist: str = "") -> Pair:
             gradient = p.add(gradient, through if "pending" in how else over(through, "tp"))
         p.output(*outputs, gradient)
     return pair
+
+
+def scaled(layers: int = 20, *, odd: int | None = 9, how: str = "") -> Pair:
+    """Each layer multiplies a sum that is pending by what the layer before gives, which in the odd layer (None: in all)
+    may be infinite (`log`) or not (`tanh`), on both sides."""
+    pair = Pair("tp=2")
+    for p in (pair.base, pair.dist):
+        x = p.input("x", (8, 6)) if p is pair.base else pair.dist.shard("x", {})
+        for n in range(layers):
+            if p is pair.base:
+                u, d = p.input(f"u{n}", (6, 4)), p.input(f"d{n}", (4, 6))
+            else:
+                u, d = pair.dist.shard(f"u{n}", {1: "tp"}), pair.dist.shard(f"d{n}", {0: "tp"})
+            y = p.multiply(p.matmul(p.matmul(x, u), d), x)
+            x = p.add(x, y if p is pair.base else p.all_reduce(y, "tp"))
+            if how and odd in (n, None):
+                x = p.log(p.multiply(x, x)) if how == "log" else p.tanh(p.multiply(x, x))
+        p.output(x)
+    return pair

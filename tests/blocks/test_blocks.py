@@ -20,7 +20,7 @@ from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import Analysis, analyse
 from scalify_dl.prove.verdict import Verdict
 
-from .layered import layered, trained
+from .layered import layered, scaled, trained
 
 OPTIONS = Options(refute=False)
 LAYERS = 20
@@ -35,7 +35,7 @@ def in_blocks(pair: Pair) -> Analysis | None:
 
 def ordinary(pair: Pair) -> Analysis:
     """The ordinary run by rules alone."""
-    return analyse(pair.facts(), OPTIONS, numbers_first=True)
+    return analyse(pair.facts(), Options(), numbers_first=True)
 
 
 def said(analysis: Analysis) -> dict[str, list[tuple[object, ...]]]:
@@ -97,6 +97,25 @@ def test_a_forward_and_its_backward_are_blocks_together() -> None:
 @pytest.mark.parametrize("wrong", ["kept", "unsummed", "other_axis", "factor", "pending"])
 def test_a_backward_that_is_otherwise_in_one_layer_is_not_proved_by_the_others(wrong: str) -> None:
     assert in_blocks(trained(dist=wrong)) is None
+
+
+def test_what_a_proof_leans_on_of_what_enters_is_listed_for_inputs() -> None:
+    analysis = in_blocks(scaled())
+    assert analysis is not None
+    assert {why for _, _, why in analysis.rows("assumption")} == {"given", "finite"}
+    assert said(analysis) == said(ordinary(scaled()))
+
+
+def test_a_layer_after_one_that_may_give_infinities_is_not_proved_by_the_others() -> None:
+    assert in_blocks(scaled(30, how="tanh")) is not None
+    assert in_blocks(scaled(30, how="log")) is None
+    assert ordinary(scaled(30, how="log")).outputs_left
+
+
+def test_what_enters_a_block_may_be_infinite_where_it_leaves_one_so() -> None:
+    assert in_blocks(scaled(odd=None, how="tanh")) is not None
+    assert in_blocks(scaled(odd=None, how="log")) is None
+    assert ordinary(scaled(odd=None, how="log")).outputs_left
 
 
 def test_what_all_layers_do_wrong_is_not_proved() -> None:
