@@ -50,6 +50,10 @@ ODD: dict[str, Make] = {
     "exp as a truth": lambda g, x, y: shown(g, g.emit("convert", [exp(g, x)], dtype="pred"), y),
     "exp is finite": lambda g, x, y: shown(g, g.emit("is-finite", [exp(g, x)]), y),
     "an order of exps": ordered,
+    "a cast is finite": lambda g, x, y: shown(g, g.emit("is-finite", [g.emit("convert", [x], dtype="f16")]), y),
+    "a rounding is finite": lambda g, x, y: shown(
+        g, g.emit("is-finite", [g.emit("reduce-precision", [x], exponent_bits=[5], mantissa_bits=[10])]), y
+    ),
     "exp over exp": lambda g, x, y: two(g, "multiply", two(g, "divide", exp(g, x), exp(g, x)), y),
     "exp below a fraction line": lambda g, x, y: shown(
         g, g.emit("is-finite", [two(g, "divide", number(g, 1, x), exp(g, x))]), y

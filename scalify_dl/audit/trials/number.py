@@ -113,6 +113,50 @@ CHOSEN = {
 ROUNDED |= CHOSEN
 
 
+def chosen_by_sign(dtype: str, way: str) -> Pair:
+    """x where what is made of a number is at least zero, else another input."""
+    pair = Pair({"tp": 2})
+    ports = [pair.input((4,), {0: "tp"}, dtype=dtype)]
+    ports += [pair.input((4,), {0: "tp"}) for _ in range(2)]
+    g, tested, dx, dy = pair.dist, *(dist for _, dist in ports)
+    if way == "masked":
+        low = g.splat(float("-inf"), dtype, tested.shape)
+        tested = g.emit("select", [positive(g, dy), g.emit("abs", [tested]), low])
+    elif way:
+        tested = g.emit(way, [tested])
+    mask = g.emit("compare", [tested, g.splat(0, dtype, tested.shape)], direction="GE")
+    pair.outputs(ports[1][0], g.emit("select", [mask, dx, dy]))
+    return pair
+
+
+def positive(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("compare", [x, g.splat(0, x.dtype, x.shape)], direction="GT")
+
+
+@trial
+def a_choice_by_the_sign_of_an_integer() -> Pair:
+    """An integer may be below zero."""
+    return chosen_by_sign("s32", "")
+
+
+@trial
+def a_choice_by_the_sign_of_a_number() -> Pair:
+    """So may a real number."""
+    return chosen_by_sign("f32", "")
+
+
+@trial
+def a_choice_by_the_sign_of_a_mask() -> Pair:
+    """What is a magnitude, or hidden by -inf."""
+    return chosen_by_sign("f32", "masked")
+
+
+@trial
+def a_choice_by_the_sign_of_a_root() -> Pair:
+    """A root is at least zero, or no number, which compares as nothing."""
+    return chosen_by_sign("f32", "sqrt")
+
+
 @trial
 def what_ranks_on_a_diagonal_keep_in_every_turn() -> Pair:
     """Two turns of an unrolled loop that compute the same, kept on half of the ranks and added up: no sum over turns of

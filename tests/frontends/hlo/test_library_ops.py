@@ -31,6 +31,11 @@ CALL = (
     ' %c = (f32[{0},3,3]{{2,1,0}}, s32[{0}]{{0}}) custom-call(%x), custom_call_target="{1}", backend_config="{2}";'
     " ROOT %y = f32[{0},3,3]{{2,1,0}} get-tuple-element(%c), index=0"
 )
+CUT = CALL.replace("3,3", "{3}")
+BOTH = (
+    "%x = f32[{0},3,3]{{2,1,0}} parameter(0); %y = f32[{1},3,3]{{2,1,0}} parameter(1);"
+    ' ROOT %z = f32[{0},3,3]{{2,1,0}} custom-call(%x, %y), custom_call_target="lapack_strsm_ffi"'
+)
 BATCH = (
     (SPECTRUM, ("4,8", "FFT", "8"), ("2,8", "FFT", "8")),
     (FACTOR, (4, "true"), (2, "true")),
@@ -64,6 +69,8 @@ ODD = (
     (CALL, (4, "lapack_spotrf_ffi", "u"), (2, "lapack_spotrf_ffi", "l")),
     (CALL, (4, "somebodys_spotrf", "u"), (2, "somebodys_spotrf", "u")),
     (CALL, (4, "hlo.cholesky", "u"), (2, "hlo.cholesky", "u")),
+    (CUT, (3, "lapack_sgeqrf_ffi", "", "4,5"), (3, "lapack_sgeqrf_ffi", "", "2,5")),
+    (BOTH, (4, 2), (2, 1)),
 )
 
 
