@@ -37,6 +37,8 @@ TRIED = 24
 """Proposals that are executed in one round."""
 COMPLETE = 3
 """So many ways to mend everything are put to the rules."""
+ENTIRE = ("averaged",)
+"""Kinds of edits that are taken only where they mend everything: a mean in place of a sum makes a factor elsewhere."""
 
 
 @dataclass
@@ -221,7 +223,9 @@ def _round(
             partial.append((proposal, facts))
         else:
             complete.append(after)
-    return by_formulas(complete, options, progress) if complete else _nearer(state, partial, deadline)
+    if complete:
+        return by_formulas(complete, options, progress)
+    return _nearer(state, [way for way in partial if way[0].why not in ENTIRE], deadline)
 
 
 def _outputs(facts: Facts, wrong: set[str]) -> set[str]:
