@@ -110,6 +110,8 @@ def check(
     base = np.asarray(base[piece_index(base_piece, base.ndim)])
     parts = {rank: np.asarray(value[piece_index(dist_piece, value.ndim)]) for rank, value in dist.items()}
     kind = pending_kind(layout)
+    if kind in ("and", "or") and base.dtype.kind in "fc" and base.size:  # bits of real numbers
+        return Mismatch(min(parts), (0,) * base.ndim, base.flat[0].item(), float("nan"), 1.0)
     here = {rank: coords[rank] for rank in parts}
     groups = pending_groups(layout, here) if kind else [[rank] for rank in parts]
     # a tolerance is relative to the whole value: a shard of small elements carries the rounding of the large ones

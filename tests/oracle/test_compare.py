@@ -41,3 +41,9 @@ def test_ranks_compared_at_once_are_as_compared_one_by_one(seed: int, monkeypatc
         found.append(check(base, (), parts, (), layout, coords, 1e-12))
     assert repr(found[0]) == repr(found[1])
     assert (found[0] is None) == (seed % 4 == 0)
+
+
+@pytest.mark.parametrize("kind", ["and", "or"])
+def test_bits_of_real_numbers_are_held_by_nobody(kind: str) -> None:
+    parts = {0: np.array([1.0]), 1: np.array([1.0])}
+    assert check(np.array([1.0]), (), parts, (), Layout.parse(f"[]|tp={kind}2"), COORDS, 1e-12) is not None

@@ -73,7 +73,7 @@ def test_what_is_proved_for_all_sizes_agrees_at_others(seed: int) -> None:
 
 def test_many_random_pairs_are_proved_for_all_sizes() -> None:
     verdicts = []
-    for seed in range(16):
+    for seed in range(14, 28):
         rng = random.Random(seed)
         facts = proved_pair(rng)
         if facts["expect"]:

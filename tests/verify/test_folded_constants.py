@@ -161,7 +161,7 @@ def test_a_fraction_that_is_rounded_on_the_way_and_repeated_before_its_sign_is_c
             by = graph.emit("broadcast", [number], dimensions=[], shape=(4,))
         graph.output(graph.emit("convert", [graph.emit("multiply", [x, by])], dtype="s32"), path="y")
     report = conclude(analyse(tables(base, [dist], MESH), Options()))
-    assert (report.verdict, len(precision(report))) == (Verdict.PROVED, 1)
+    assert (report.verdict, len(precision(report))) == (Verdict.PROVED, 2)  # its rounding, and that none decides
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def test_without_time_nothing_is_refuted() -> None:
 def test_time_is_over_while_programs_are_read(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = FACTS / "megatron_mlp"
 
-    def slowly(*given: Any) -> Any:
+    def slowly(*given: Any, **more: Any) -> Any:
         time.sleep(0.3)
         return load(right)
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 
-import numpy as np
-
 from scalify_dl.ir.graph import Tensor
 
 from .core import Context, Unsupported, lower
@@ -46,6 +44,8 @@ def channel_shuffle(c: Context, x: Tensor, groups: int) -> Tensor:
 
 def _repeated(size: Sequence[int], output_size: Sequence[int], scales: Sequence[float | None]) -> list[int]:
     """How often each pixel is repeated along each dim, where all of a dim are so equally often."""
+    import numpy as np  # most programs do without
+
     times = [out // n if n else 0 for n, out in zip(size, output_size, strict=True)]
     for n, out, k, scale in zip(size, output_size, times, scales, strict=True):
         step = np.float32(1 / scale) if scale else np.float32(n) / np.float32(max(out, 1))
