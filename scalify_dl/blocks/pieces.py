@@ -2,7 +2,7 @@
 
 A piece is a pair of programs. What it reads of other pieces *enters*, what others read of it *leaves*; inputs and
 copied values (`joint.py`) it has itself. Its key says, in the order of the piece, what every op is and what it reads,
-all that is known of its inputs, what leaves, and which outputs are asked for.
+all that is known of its inputs, of which types what enters is, what leaves, and which outputs are asked for.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ def _said(
     piece.leaving = {ref: n for n, (_, _, ref) in enumerate(leaving)}
     piece.asked.sort(key=lambda row: (place[row[0][0]], row[0][1], place[row[1][0]], row[1][1], row[2]))
     outputs = [(place[d[0]], d[1], place[b[0]], b[1], text) for d, b, text in piece.asked]
-    return tuple(words), tuple(kinds[node] for node in inputs), tuple((n, r) for n, r, _ in leaving), tuple(outputs)
+    known = tuple(kinds[node] for node in inputs)
+    types = tuple(tensor_of(joint, ref).type for ref in entering)  # ops say those of their results alone
+    return tuple(words), known, types, tuple((n, r) for n, r, _ in leaving), tuple(outputs)
 
 
 class Written:
