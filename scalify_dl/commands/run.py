@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scalify_dl.blocks.whole import by_blocks
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
 from scalify_dl.garbage import paused
@@ -38,6 +37,8 @@ def verify(pair: Capture, options: Options) -> int:
 
 def conclude_pair(pair: Capture, options: Options) -> Report:
     """Read two programs; the report."""
+    from scalify_dl.blocks.whole import by_blocks  # facts and schedules do without
+
     _last.clear()
     begun = time.monotonic()
     with progress("reading the programs", quiet=options.format == "quiet"):

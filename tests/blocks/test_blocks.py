@@ -230,7 +230,7 @@ def test_reports_are_those_of_an_ordinary_run_and_say_how_many_blocks(
 ) -> None:
     capture: Any = _Capture(lambda: layered(LAYERS, dist=dist))
     plain = conclude_pair(capture, OPTIONS)
-    monkeypatch.setattr("scalify_dl.commands.run.by_blocks", lambda options, _: ByBlocks(options, least=0, part=10.0))
+    monkeypatch.setattr("scalify_dl.blocks.whole.by_blocks", lambda options, _: ByBlocks(options, least=0, part=10.0))
     report = conclude_pair(capture, OPTIONS)
     assert report.verdict is plain.verdict is (Verdict.UNKNOWN if dist else Verdict.PROVED)
     assert (report.outputs, report.assumptions) == (plain.outputs, plain.assumptions)
@@ -245,7 +245,7 @@ def test_what_sees_every_op_has_an_ordinary_run(tmp_path: Path) -> None:
 
 
 def test_where_the_run_on_the_whole_proves_less_the_pair_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalify_dl.commands.run.by_blocks", lambda options, _: ByBlocks(options, least=0, part=10.0))
+    monkeypatch.setattr("scalify_dl.blocks.whole.by_blocks", lambda options, _: ByBlocks(options, least=0, part=10.0))
     monkeypatch.setattr(ByBlocks, "conclude", lambda self, facts: None)
     capture: Any = _Capture(lambda: layered(LAYERS))
     report = conclude_pair(capture, OPTIONS)
