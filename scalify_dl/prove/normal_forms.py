@@ -49,8 +49,8 @@ Row = tuple[Any, ...]
 
 class Equalities(NamedTuple):
     """What formulas say: rows of `proved_equal` and of `assumed_equality`; where formulas part. `more` is to be asked
-    when the rules have gone on from there: not all outputs were looked at. `found` is what is known by then of values
-    on the way."""
+    when the rules have gone on from there: not all outputs were looked at, or not for long. `found` is what is known by
+    then of values on the way, if anything is."""
 
     proved: list[Row]
     needs: list[Row]
@@ -78,6 +78,7 @@ def equalities(
     if not wanted:
         return Equalities([], [], [], False)
     from scalify_dl.algebra.decide import decider  # imported where something is left to decide
+    from scalify_dl.algebra.effort import now
 
     proved: list[Row] = []
     needs: dict[Row, None] = {}
@@ -95,13 +96,13 @@ def equalities(
         needs.update(dict.fromkeys(stated.rows(answer)))
         cuts.update(answer.cuts)
 
-    more = False
+    more, known = False, before.between.keys() if before else set()
     for dist, base, text in facts["expect"]:
         if (dist, base) in wanted:
             answer = decide.decide(dist, base, text)
             if answer is not None:
                 enter(answer)
-            elif decide.between.keys() - (before.between if before else {}):
+            elif decide.between.keys() - known or (proved and now() > decide.deadline):  # others took the time
                 more = True
                 break
     if more:
@@ -110,7 +111,8 @@ def equalities(
     needs.update(dict.fromkeys(stated.sources(cuts)))
     if proved:
         needs.update(dict.fromkeys(rounded_otherwise(decide.program)))
-    return Equalities(proved, list(needs), list(decide.differences.values()), more, decide.found)
+    parted = list(decide.differences.values())
+    return Equalities(proved, list(needs), parted, more, decide.found if decide.between else None)
 
 
 def rounded_otherwise(program: Program) -> list[Row]:

@@ -255,7 +255,7 @@ def _compared(
 ) -> Iterator[None]:  # fmt: skip
     """The same for some outputs, in some CPU seconds at first and others when the rules have gone on. `differ`: a run
     says that they do."""
-    before = None
+    before, later = None, False
     while True:
         begun = now()
         try:
@@ -268,12 +268,12 @@ def _compared(
             analysis.program.insert("proved_equal", found.proved)
             analysis.program.insert("assumed_equality", found.needs)
             yield from _solved(analysis, solver)
-        if before:
+        if later:
             left -= now() - begun
         if not found.more or left <= 0:
             analysis.notes += found.parted
             return
-        seconds, before = left, found.found
+        seconds, before, later = left, found.found, True
 
 
 def _solved(analysis: Analysis, solver: Solver | None) -> Iterator[None]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from scalify_dl.algebra import effort
+import scalify_dl
+from scalify_dl.algebra import effort, form
 from scalify_dl.algebra.form import Field, Undecided
 
 
@@ -57,3 +59,30 @@ def test_executions_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
         passed = 50.0
     passed += 1.0
     assert effort.now() - begun == pytest.approx(1.0)
+
+
+def program(square: str) -> str:
+    """The squares of the sums of eight vectors."""
+    body = "".join(f"  x{n} = f32[8] parameter({n})\n{square.replace('@', str(n))}" for n in range(8))
+    outputs = ", ".join(["f32[]"] * 8), ", ".join(f"y{n}" for n in range(8))
+    return (
+        "HloModule m\n\nadd {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  ROOT c = f32[] add(a, b)\n}\n\n"
+        f"ENTRY main {{\n  z = f32[] constant(0)\n{body}  ROOT out = ({outputs[0]}) tuple({outputs[1]})\n}}\n"
+    )
+
+
+OF_SUMS = "  s@ = f32[] reduce(x@, z), dimensions={0}, to_apply=add\n  y@ = f32[] multiply(s@, s@)\n"
+OF_PRODUCTS = (
+    "  p@ = f32[8,8] dot(x@, x@), lhs_contracting_dims={}, rhs_contracting_dims={}\n"
+    "  y@ = f32[] reduce(p@, z), dimensions={0,1}, to_apply=add\n"
+)
+
+
+def test_outputs_for_which_others_left_no_time_are_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(form, "STEP", 0.08)  # time for a few outputs at first
+    for name, square in (("base.hlo", OF_SUMS), ("dist.hlo", OF_PRODUCTS)):
+        (tmp_path / name).write_text(program(square))
+    report = scalify_dl.verify(str(tmp_path / "base.hlo"), str(tmp_path / "dist.hlo"), mesh="x=1")
+    assert report.verdict == "PROVED"
