@@ -5,9 +5,13 @@ There is none where the program itself provides for values beyond it (`own_range
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
+
+if TYPE_CHECKING:
+    from .own_ranges import Provisions
 
 IGNORED = -(2**15)
 """The least label that is ignored by default: -1, -100 and the like are above it, and sums with sizes do not wrap."""
@@ -30,8 +34,19 @@ UNCHANGED = {kind: CARRIERS[kind] for kind in ("reshape", "broadcast", "transpos
 """Those whose result holds all of them."""
 
 
+def provisions(graph: Graph) -> Provisions:
+    """What a program does with values of its integer inputs."""
+    from .own_ranges import Provisions  # where there are such inputs
+
+    return Provisions(graph)
+
+
+Asked = Callable[[Graph], "Provisions"]
+"""`provisions`, perhaps kept for each program."""
+
+
 def id_ranges(
-    graph: Graph, bounded: Container[Tensor] = (), dists: Sequence[Graph] = ()
+    graph: Graph, bounded: Container[Tensor] = (), dists: Sequence[Graph] = (), asked: Asked = provisions
 ) -> dict[Tensor, tuple[int, int]]:
     """Integer inputs whose values reach the indices of a gather from one dim, with the narrowest such bounds; without
     those that are `bounded` already, and those for whose other values the program provides. So are positions of writes
@@ -40,25 +55,22 @@ def id_ranges(
     sure = certain(graph)
     in_doubt = {t for t, size in found.items() if sure.get(t) != size} - only_looked_up(graph)
     if in_doubt:
-        from .own_ranges import Provisions  # where there are such inputs
-
-        program = Provisions(graph)
+        program = asked(graph)
         found = {t: size for t, size in found.items() if t not in in_doubt or not program.beyond(t, size)}
     return {tensor: (0, size) for tensor, size in found.items()}
 
 
 def ids_with_ignored(
-    graph: Graph, dists: Sequence[Graph], pairs: Sequence[tuple[Tensor, Tensor, bool]], bounded: Container[Tensor]
-) -> dict[Tensor, tuple[int, int]]:
+    graph: Graph, dists: Sequence[Graph], pairs: Sequence[tuple[Tensor, Tensor, bool]], bounded: Container[Tensor],
+    asked: Asked,
+) -> dict[Tensor, tuple[int, int]]:  # fmt: skip
     """Integer inputs that are looked up, and of which the program does something else with all that are negative
     (labels that are ignored: `id >= 0`; not with -100 alone), and tells none beyond the table from others: at least
     `IGNORED`, and below its size."""
     signed = {t: size for t, size in _tables(graph, CARRIERS).items() if t not in bounded and t.dtype[0] == "s"}
     if not signed:
         return {}
-    from .own_ranges import Provisions  # where there are such inputs
-
-    program, others = Provisions(graph), [Provisions(dist) for dist in dists]
+    program = asked(graph)
     found = {
         t: (IGNORED, size)
         for t, size in signed.items()
@@ -68,7 +80,7 @@ def ids_with_ignored(
     }
     theirs: dict[Tensor, list[set[str]]] = {}
     for b, d, _ in pairs if found else ():
-        for other in others if b in found else ():
+        for other in map(asked, dists) if b in found else ():
             if d in other.users and other.beyond(d, found[b][1], strictly=True):
                 del found[b]
                 break

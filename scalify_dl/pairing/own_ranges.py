@@ -15,6 +15,7 @@ import operator
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from math import fmod
 from typing import Any, NamedTuple
 
@@ -64,22 +65,39 @@ _UNARY: Mapping[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-class Provisions:
-    """What a program does with values of its integer inputs."""
+_ANY = _POSITIONAL | {"and", "reduce"}
+_ALL = frozenset({"compare", "select", "clamp", "convert", "not", *_UNARY, *_BINARY})
+"""Kinds whose results hold something of one operand that does, or of operands that all do or are constants."""
 
-    def __init__(self, graph: Graph) -> None:
+
+class Provisions:
+    """What a program does with values of its integer inputs; `ops` are those that read anything of these (or of what
+    it is `given`, for a loop's body)."""
+
+    def __init__(self, graph: Graph, given: Iterable[Tensor] = ()) -> None:
         self.graph = graph
         self.fixed: dict[Tensor, int | float] = {}
-        self.makers: dict[Tensor, Op] = {}
+        self.ops: list[Op] = []
         users: dict[Tensor, list[Op]] = defaultdict(list)
+        reached = {*given, *(port.tensor for port in graph.inputs if port.tensor.dtype[0] in "su")}
         for op in graph.ops:
-            for result in op.results:
-                self.makers[result] = op
-            for operand in op.operands:
-                users[operand].append(op)
-            if op.kind == "constant" or op.kind in _POSITIONAL:
+            kind, operands = op.kind, op.operands
+            if kind == "constant" or kind in _POSITIONAL:
                 self._fix(op)
+            if reached.isdisjoint(operands):
+                continue
+            self.ops.append(op)
+            for operand in operands:
+                if operand in reached:
+                    users[operand].append(op)
+            if kind in _ANY or (kind in _ALL and all(x in reached or x in self.fixed for x in operands)):
+                reached.update(op.results)
         self.users = dict(users)
+
+    @cached_property
+    def makers(self) -> dict[Tensor, Op]:
+        """The op that makes each tensor."""
+        return {result: op for op in self.graph.ops for result in op.results}
 
     def _fix(self, op: Op) -> None:
         """Remembers the number that a result holds everywhere."""
@@ -95,7 +113,7 @@ class Provisions:
         `strictly`: not by bounds at 0 or `size` alone, which are those of the first and the last rank's part of a
         table.
         """
-        return tensor in self.users and _Walk(self, size, strictly).through(self.graph.ops, {tensor})
+        return tensor in self.users and _Walk(self, size, strictly).through(self.ops, {tensor})
 
     def ends(self, tensor: Tensor, size: int) -> set[str]:
         """Ends of `[0, size)` beyond which the program tells values from others.
@@ -105,15 +123,15 @@ class Provisions:
         """
         if tensor not in self.users:
             return set()
-        return {end for end in _ENDS if _Walk(self, size, False, end).through(self.graph.ops, {tensor})}
+        return {end for end in _ENDS if _Walk(self, size, False, end).through(self.ops, {tensor})}
 
 
     def looks_up_negative(self, tensor: Tensor, size: int) -> bool:
         """Whether negative values of an input are looked up as they are, counted from the end of the table, or others
         of it in their place: not counted from another place than its end."""
         walk = _Walk(self, size, strictly=False, end="no")
-        walk.through(self.graph.ops, {tensor})
-        for op in self.graph.ops:
+        walk.through(self.ops, {tensor})
+        for op in self.ops:
             index = op.operands[1] if op.kind == "gather" else None
             if index in walk.known:
                 below = zip(walk.known[index].of[: walk.first], walk.values.of, strict=False)
@@ -125,7 +143,7 @@ class Provisions:
 class _Walk:
     def __init__(self, program: Provisions, size: int, strictly: bool, end: str = "") -> None:
         self.program, self.size, self.strictly, self.end = program, size, strictly, end
-        self.fixed, self.users, self.makers = dict(program.fixed), program.users, program.makers
+        self.fixed, self.users = dict(program.fixed), program.users
         near = range(-_NEAR, min(size, _NEAR) + _NEAR)
         stated = {number for number in self.fixed.values() if isinstance(number, int) and abs(number) < 2**31}
         around = {sign * number + d for number in sorted(stated)[:1000] for sign in (-1, 1) for d in (-1, 0, 1)}
@@ -173,10 +191,10 @@ class _Walk:
                 self.known[port.tensor] = self.known[operand]
             elif operand in self.fixed:
                 self.fixed[port.tensor] = self.fixed[operand]
-        inner = Provisions(region)
+        inner = Provisions(region, (*self.known, *self.fixed))
         self.fixed |= inner.fixed
         self.users, outer = {**self.users, **inner.users}, self.users
-        found = self.through(region.ops, ())
+        found = self.through(inner.ops, ())
         self.users = outer
         return found
 
@@ -256,7 +274,7 @@ class _Walk:
         for user in users:
             if user.kind != "select" or user.operands[0] is not op.result:
                 return False
-            maker = self.makers.get(user.operands[1])
+            maker = self.program.makers.get(user.operands[1])
             if maker is None or maker.kind != "add" or user.operands[2] not in maker.operands:
                 return False
             added = [self.fixed.get(x, 0) for x in maker.operands if x is not user.operands[2]]
@@ -276,8 +294,8 @@ class _Walk:
         return bool(users)
 
     def _is_filler(self, tensor: Tensor) -> bool:
-        while tensor in self.makers and self.makers[tensor].kind in _POSITIONAL:
-            tensor = self.makers[tensor].operands[0]
+        while tensor in self.program.makers and self.program.makers[tensor].kind in _POSITIONAL:
+            tensor = self.program.makers[tensor].operands[0]
         literal = tensor.literal
         if literal is None:
             return False

@@ -4,6 +4,7 @@ written at; on both sides."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 from scalify_dl.ir.graph import Graph, Tensor
@@ -17,6 +18,7 @@ from .embedding import (
     looked_up_by_others,
     only_looked_up,
     positions,
+    provisions,
     ranges_of_run,
 )
 from .ignored import ignored_by_value
@@ -63,16 +65,15 @@ def ranges(
     of_one = {t: Bounds(lo, hi, "ignored") for t, (lo, hi) in one_ignored.items() if t not in bounds}
     _spread(of_one, pairs)
     bounds = of_one | bounds
-    defaults = id_ranges(base, bounds, dists)
+    asked = cache(provisions)
+    defaults = id_ranges(base, bounds, dists, asked)
     sure = certain(base)
     ends: dict[Tensor, list[set[str]]] = {}
     for graph in dists if defaults else ():
         inputs = {port.tensor for port in graph.inputs} - only_looked_up(graph)
         in_doubt = [(b, d) for b, d, _ in pairs if b in defaults and d in inputs and sure.get(b) != defaults[b][1]]
         if in_doubt:
-            from .own_ranges import Provisions  # where there are such inputs
-
-            program = Provisions(graph)
+            program = asked(graph)
             told = {b for b, d in in_doubt if program.beyond(d, defaults[b][1], strictly=True)}
             defaults = {t: span for t, span in defaults.items() if t not in told}
             for b, d in in_doubt:
@@ -81,7 +82,7 @@ def ranges(
     for b, of_ranks in ends.items():
         if len(of_ranks) == len(dists) and set.intersection(*of_ranks):
             defaults.pop(b, None)
-    some_ignored = ids_with_ignored(base, dists, pairs, {*bounds, *defaults})
+    some_ignored = ids_with_ignored(base, dists, pairs, {*bounds, *defaults}, asked)
     bounds |= {t: Bounds(lo, hi, "labels") for t, (lo, hi) in some_ignored.items()}
     placed = positions(base, dists)
     bounds |= {t: Bounds(lo, hi, "positions" if t in placed else "embedding ids") for t, (lo, hi) in defaults.items()}
