@@ -72,8 +72,8 @@ def pieces(
     return [*found.values()]
 
 
-def _small(joint: Joint, of: Sequence[int]) -> set[int]:
-    """Nodes between the blocks that are made of inputs by few ops: they are copied, too."""
+def _small(joint: Joint, of: Sequence[int]) -> dict[int, list[int]]:
+    """Nodes between the blocks that are made of inputs by few ops: they are copied, too. By node those inputs."""
     found: dict[int, frozenset[int]] = {}
     for node, op in enumerate(joint.ops):
         if op is None or of[node] != BETWEEN:
@@ -85,16 +85,18 @@ def _small(joint: Joint, of: Sequence[int]) -> set[int]:
             found[node] = frozenset(above)
             for n, tensor in enumerate(op.results):
                 joint.copied[tensor] = op, joint.fresh(("small", node, n))
-    return {*found}
+    return {node: sorted({n for at in above for n, _ in joint.reads[at] if n >= 0 and joint.ops[n] is None})
+            for node, above in found.items()}  # fmt: skip
 
 
 _MANY = frozenset(range(-MOST, 0))
 
 
 def _said(
-    piece: Piece, at: int, joint: Joint, of: Sequence[int], place: Sequence[int], small: set[int]
+    piece: Piece, at: int, joint: Joint, of: Sequence[int], place: Sequence[int], small: Mapping[int, list[int]]
 ) -> tuple[object, ...]:
-    """All that a piece is. What is copied of constants and integers is said by the kinds of what reads it."""
+    """All that a piece is. What is copied of constants and integers is said by the kinds of what reads it; what else is
+    copied may be made of an input that the piece reads, too."""
     kinds, reads, ops = joint.kinds, joint.reads, joint.ops
     inputs, entering = piece.inputs, piece.entering
     words: list[object] = []
@@ -109,7 +111,7 @@ def _said(
             elif of[made_by] == at:
                 words += (place[made_by], result)
             elif made_by in small:
-                words += (-4, made_by, result)
+                words += (-4, made_by, result, *(inputs.setdefault(n, len(inputs)) for n in small[made_by]))
             else:
                 words += (-3, entering.setdefault(ref, len(entering)))
     leaving = sorted((place[node], result, (node, result)) for node, result in piece.leaving)

@@ -128,3 +128,21 @@ def scaled(layers: int = 20, *, odd: int | None = 9, how: str = "") -> Pair:
                 x = p.log(p.multiply(x, x)) if how == "log" else p.tanh(p.multiply(x, x))
         p.output(x)
     return pair
+
+
+def shared(layers: int = 20, *, wrong: bool = True) -> Pair:
+    """Each layer multiplies by weights of its own twice; in the distributed program those of layer 1, turned round and
+    back before all layers, take the place of the second ones in layer 1 and, where wrong, in most of the others."""
+    pair = Pair("tp=2")
+    sizes = {f"w{n}": (8, 8) for n in range(layers)} | {"x": (4, 8)}
+    for p in (pair.base, pair.dist):
+        dist = p is pair.dist
+        given = {k: pair.dist.shard(k, {}) if dist else pair.base.input(k, size) for k, size in sizes.items()}
+        x = p.tanh(given["x"])
+        first = p.transpose(p.transpose(given["w1"], 1, 0), 1, 0)
+        for n in range(layers):
+            own = given[f"w{n}"]
+            other = first if dist and (n == 1 or (wrong and 1 < n < layers - 1)) else own
+            x = p.add(x, p.multiply(p.tanh(p.matmul(p.tanh(x), own)), p.tanh(p.matmul(x, other))))
+        p.output(x)
+    return pair

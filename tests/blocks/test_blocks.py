@@ -20,7 +20,7 @@ from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import Analysis, analyse
 from scalify_dl.prove.verdict import Verdict
 
-from .layered import layered, scaled, trained
+from .layered import layered, scaled, shared, trained
 
 OPTIONS = Options(refute=False)
 LAYERS = 20
@@ -116,6 +116,11 @@ def test_what_enters_a_block_may_be_infinite_where_it_leaves_one_so() -> None:
     assert in_blocks(scaled(odd=None, how="tanh")) is not None
     assert in_blocks(scaled(odd=None, how="log")) is None
     assert ordinary(scaled(odd=None, how="log")).outputs_left
+
+
+def test_what_is_made_of_the_weights_of_one_layer_is_not_made_of_those_of_all_layers_that_read_it() -> None:
+    assert in_blocks(shared()) is None
+    assert in_blocks(shared(wrong=False)) is not None
 
 
 def test_what_all_layers_do_wrong_is_not_proved() -> None:
