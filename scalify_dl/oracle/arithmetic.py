@@ -10,6 +10,7 @@ from scalify_dl.ir.literals import rational
 from scalify_dl.ir.vocabulary import words
 
 from .dtypes import holds_all, is_float, precision
+from .jumping import is_jump
 from .literals import ELIDED
 from .program import Op, Program, Tensor
 
@@ -22,10 +23,6 @@ EXACT = words(
 """Kinds that round nothing: they move numbers, choose among them, or make whole ones. Casts are compared op by op."""
 CHOOSES = words("max min argmax argmin replace and or xor")
 """Reducers that do not either."""
-JUMPS = words(
-    "ceil compare convert floor is-finite remainder round-nearest-afz round-nearest-even sign sort top-k trunc"
-)
-"""Kinds that give something else for numbers that lie as near as roundings, if they make no real number of one."""
 HANDED_ON = words(
     """abs all-gather all-to-all broadcast clamp collective-broadcast collective-permute concatenate constant
     dynamic-slice dynamic-update-slice gather maximum minimum negate pad relu reshape reverse select slice transpose"""
@@ -118,7 +115,7 @@ def _of_jumps(program: Program, role: str) -> set[str]:
     for op in (op for graph in program.top(role) for op in graph.ops):
         reals = [t for t in op.operands if is_float(program.tensors[t].dtype)]
         computed = not written.issuperset(reals)
-        jumps = any(_is_jump(program, each) for each in _inside(program, op)) or (computed and _is_jump(program, op))
+        jumps = any(is_jump(program, each) for each in _inside(program, op)) or (computed and is_jump(program, op))
         if jumps or not found.isdisjoint(op.operands):
             found.update(op.results)
         if op.kind not in ("partition-id", "replica-id") and fixed.issuperset(op.operands):
@@ -134,16 +131,6 @@ def _inside(program: Program, op: Op) -> Iterator[Op]:
         for each in program.graphs[graph].ops:
             yield each
             yield from _inside(program, each)
-
-
-def _is_jump(program: Program, op: Op) -> bool:
-    def is_real(tensor: str) -> bool:
-        return is_float(program.tensors[tensor].dtype)
-
-    if not any(map(is_real, op.operands)):
-        return False
-    chosen = op.symbols.get("reducer", [""])[0] in ("argmax", "argmin")
-    return chosen or (op.kind in JUMPS and not (op.kind == "convert" and is_real(op.results[0])))
 
 
 def _hands_on(program: Program, op: Op) -> bool:

@@ -17,10 +17,11 @@ import numpy as np
 from scalify_dl.errors import in_short
 
 from .dtypes import is_float, round_to, storage, wrapped
+from .jumping import is_jump
 from .meaning import COLLECTIVES, GROUPED, MEANINGS, RANDOM, Call, Unsupported, collective_permute, is_opaque
 from .meaning.control import opaque
 from .program import Graph, Op, Program
-from .rounded import JUMPS, jumps, of_constants
+from .rounded import jumps, of_constants
 from .together import Stacked, run_together
 
 Array = np.ndarray[Any, Any]
@@ -193,7 +194,7 @@ class Machine:
             dtype, typed = self.program.tensors[tensor].dtype, self._typed(op, tensor, value)
             real = is_float(dtype)
             self.rounded[tensor] = {r: round_to(x, dtype) for r, x in typed.items()} if real else typed
-            if given and (not real or op.kind in JUMPS):
+            if given and (not real or is_jump(self.program, op)):
                 results = [*results[:n], typed, *results[n + 1 :]]
         return results
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from scalify_dl.ir.vocabulary import ELEMENTWISE
 
-from .dtypes import is_float
-from .program import Op, Program
+from .jumping import is_jump
+from .program import Program
 
-JUMPS = frozenset({"compare", "is-finite", "sign", "floor", "ceil", "trunc", "round-nearest-even", "round-nearest-afz"})
-"""Kinds of which a rounding more may give something else, besides casts of real numbers to others."""
 FOLLOWED = ELEMENTWISE | {"broadcast", "reshape", "transpose", "slice", "concatenate", "reverse", "select", "reduce"}
 
 
@@ -32,12 +30,7 @@ def jumps(program: Program) -> bool:
     """Whether something jumps between real numbers that are made of constants alone."""
     alone = of_constants(program)
     return any(
-        op.operands and alone.issuperset(op.operands) and _is_jump(program, op)
+        op.operands and alone.issuperset(op.operands) and is_jump(program, op)
         for graph in program.graphs.values()
         for op in graph.ops
     )
-
-
-def _is_jump(program: Program, op: Op) -> bool:
-    before, after = (program.tensors[t].dtype for t in (op.operands[0], op.results[0]))
-    return is_float(before) and (op.kind in JUMPS or (op.kind == "convert" and not is_float(after)))

@@ -47,3 +47,25 @@ def test_a_choice_by_what_is_made_of_constants(tmp_path: Path, dtype: str, kind:
     (tmp_path / "base.hlo").write_text(BASE)
     (tmp_path / "dist.hlo").write_text(DIST.format(dtype=dtype, kind=kind, a=a, b=b, c=c))
     assert verify(tmp_path / "base.hlo", tmp_path / "dist.hlo", mesh="tp=2").verdict.value == said
+
+
+LEFT_OVER = """HloModule m
+ENTRY main {
+  x = f32[4]{0} parameter(0)
+  a = f32[] constant(0.7)
+  b = f32[] constant(0.1)
+  c = f32[] constant(0.8)
+  made = f32[] add(a, b)
+  left = f32[] remainder(made, c)
+  factor = f32[4]{0} broadcast(left), dimensions={}
+  ROOT r = f32[4]{0} multiply(x, factor)
+}
+"""
+
+
+@pytest.mark.parametrize(("factor", "said"), [("0", "UNKNOWN"), ("0.5", "REFUTED")])
+def test_what_is_left_of_a_division_of_them(tmp_path: Path, factor: str, said: str) -> None:
+    (tmp_path / "base.hlo").write_text(LEFT_OVER)
+    head, tail = LEFT_OVER.split("  a = ")
+    (tmp_path / "dist.hlo").write_text(f"{head}  left = f32[] constant({factor})\n{tail[tail.index('  factor') :]}")
+    assert verify(tmp_path / "base.hlo", tmp_path / "dist.hlo", mesh="tp=2").verdict.value == said
