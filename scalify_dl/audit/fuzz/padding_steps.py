@@ -205,6 +205,24 @@ def cut_short(w: World) -> None:
     ))  # fmt: skip
 
 
+@step("padded-blocks", 0.4)
+def padded_blocks(w: World) -> None:
+    """A value among zeros (or something else) on both sides, as one of so many blocks."""
+    t = w.twin(least=1)
+    if not t.dist.shape or len(t.dist.shape) != len(t.base.shape) or t.dist.dtype != "f32":
+        raise Retry
+    dim, blocks = w.rng.randrange(len(t.dist.shape)), w.rng.choice([2, 2, 3])
+    at, between = w.rng.randrange(blocks), int(w.slip())
+    padded = []
+    for g, x in ((w.base, t.base), (w.dist, t.dist)):
+        k = w.rng.randrange(blocks) if w.slip() else at
+        low, high = k * x.shape[dim] - w.slip(), (blocks - 1 - k) * x.shape[dim]
+        edges = {"low": low, "high": high, "interior": between}
+        lists = {name: [n if d == dim else 0 for d in range(len(x.shape))] for name, n in edges.items()}
+        padded.append(w.emit(g, "pad", [x, g.constant(1.0 if w.slip() else 0.0, "f32")], **lists))
+    w.add(*padded)
+
+
 @step("uneven-integers", 0.2)
 def uneven_integers(w: World) -> None:
     """Whole numbers over a dim that the axis does not divide: division truncates."""

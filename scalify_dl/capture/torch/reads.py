@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Reads", "living", "passed_over"]
 
-CHECKING = frozenset({torch._C._nn.one_hot})
+CHECKING = ((torch.nn.functional, "one_hot"), (torch._C._nn, "one_hot"))
 """Functions that read values of their arguments only to raise where they make no sense, if `num_classes` is given."""
+CHECKED = frozenset(vars(owner)[name] for owner, name in CHECKING)
 
 READING = (
     (torch.Tensor, "tolist"), (torch.Tensor, "numpy"), (torch.Tensor, "__array__"), (torch.Tensor, "__dlpack__"),
@@ -44,12 +45,19 @@ class Reads(TorchFunctionMode):  # type: ignore[misc]
 
     def __enter__(self) -> Any:
         for owner, name in READING:
-            self.watched.enter_context(_instead(owner, name, self.watch))
+            self.watched.enter_context(_instead(owner, name, self.watched_read))
+        for owner, name in CHECKING:
+            self.watched.enter_context(_instead(owner, name, self.checked))
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
         self.watched.close()
+
+    def watched_read(self, func: Any, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        """What a method gives of a tensor; InputError where that depends on inputs."""
+        self.watch(func.__name__, tensor)
+        return func(tensor, *args, **kwargs)
 
     def watch(self, name: str, tensor: Any) -> None:
         """InputError where a tensor that is read depends on inputs."""
@@ -63,25 +71,25 @@ class Reads(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
-        if func in CHECKING and len(args) + len(kwargs) > 1:
-            before, self.recorder.checking = self.recorder.checking, True
-            try:
-                return func(*args, **kwargs)
-            finally:
-                self.recorder.checking = before
-        return func(*args, **kwargs)
+        return self.checked(func, *args, **kwargs or {}) if func in CHECKED else func(*args, **kwargs or {})
+
+    def checked(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+        """What a function makes that reads values to check them, if it is told what the result depends on."""
+        before, self.recorder.checking = self.recorder.checking, self.recorder.checking or len(args) + len(kwargs) > 1
+        try:
+            return func(*args, **kwargs)
+        finally:
+            self.recorder.checking = before
 
 
 @contextlib.contextmanager
-def _instead(owner: Any, name: str, watch: Callable[[str, Any], None]) -> Iterator[None]:
-    """Whoever calls a function of an owner (a class or a module) is watched."""
+def _instead(owner: Any, name: str, call: Callable[..., Any]) -> Iterator[None]:
+    """Whoever calls a function of an owner (a class or a module) makes that call with it instead."""
     own, before = vars(owner).get(name), getattr(owner, name)
 
     @wraps(before)
-    def watched(tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        watch(name, tensor)
-        return before(tensor, *args, **kwargs)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        return call(before, *args, **kwargs)
 
     setattr(owner, name, watched)
     try:
