@@ -33,12 +33,31 @@ def layout_entry(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: M
     if len(local) != whole.dim():
         return None
     axes = [(name, size) for name, size in mesh.axes if size > 1]
-    found = [dims for dims in _cuts(whole.shape, local, [size for _, size in axes]) if _fits(whole, parts, mesh, dims)]
-    if len(found) > 1:
-        return None
-    cuts = ["Replicate()" if dim is None else f"Shard(dim={dim})" for dim in found[0]] if found else []
-    text = f"({', '.join(cuts)}{',' * bool(cuts)})" if found else UNPLACED + _swapped(whole, parts, mesh)
-    return [text, list(whole.shape), list(local), [name for name, _ in axes], *([] if found else _same(whole, parts))]
+    for named in _parts(axes):
+        sizes = [size for _, size in named]
+        found = [dims for dims in _cuts(whole.shape, local, sizes) if _fits(whole, parts, dims, sizes)]
+        if len(found) > 1:
+            return None
+        if found:
+            cuts = ["Replicate()" if dim is None else f"Shard(dim={dim})" for dim in found[0]]
+            text = f"({', '.join(cuts)}{',' * bool(cuts)})"
+            return [text, list(whole.shape), list(local), [name for name, _ in named]]
+    text = UNPLACED + _swapped(whole, parts, mesh)
+    return [text, list(whole.shape), list(local), [name for name, _ in axes], *_same(whole, parts)]
+
+
+def _parts(axes: Sequence[tuple[str, int]]) -> Iterator[list[tuple[str, int]]]:
+    """The axes, then with one or more of them in two parts: several ranks in a row hold one block, or take turns."""
+    ways = [[[axis], *_halves(*axis)] for axis in axes]
+    for chosen in sorted(product(*ways), key=lambda way: sum(map(len, way))):
+        yield [part for parts in chosen for part in parts]
+
+
+def _halves(name: str, size: int) -> Iterator[list[tuple[str, int]]]:
+    """An axis as a major and a minor part."""
+    for major in range(2, size):
+        if size % major == 0:
+            yield [(f"{name}={major}", major), (f"{name}={size // major}", size // major)]
 
 
 def _uneven(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: Mesh) -> dict[int, list[Any]]:
@@ -107,10 +126,12 @@ def _cuts(whole: Sequence[int], local: Sequence[int], sizes: Sequence[int]) -> I
                 yield dims
 
 
-def _fits(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: Mesh, dims: Sequence[int | None]) -> bool:
-    """Whether every rank holds its block of a cut."""
-    sizes = [size for _, size in mesh.axes if size > 1]
-    return all(torch.equal(_block(whole, dims, _place(mesh, r), sizes), part) for r, part in parts.items())
+def _fits(
+    whole: torch.Tensor, parts: Mapping[int, torch.Tensor], dims: Sequence[int | None], sizes: Sequence[int]
+) -> bool:
+    """Whether every rank holds its block of a cut over so many positions each, the ranks in the order of the mesh."""
+    places = list(product(*map(range, sizes)))
+    return all(torch.equal(_block(whole, dims, places[rank], sizes), part) for rank, part in parts.items())
 
 
 def _place(mesh: Mesh, rank: int) -> tuple[int, ...]:

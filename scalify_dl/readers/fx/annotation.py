@@ -15,11 +15,11 @@
                                                                             "rank": "all": every rank runs it
 
 A placement holds the DTensor placements, global and local shape and, optionally, the mesh axes that the placements
-stand for, in their order (left out: the axes of the mesh). `["local", shape]` is a plain tensor, `["unplaced", global
-shape, local shape]` one that is no cut of the baseline's; `"unplaced: …"` says why, and where every rank has the same
-block, `[dim, start, limit]` behind the axes is that block (or null). Of a dim in unequal parts it is `[dim, 0, start
-of the second part, …, size]`. Behind that is the baseline's input that it is of, where that has another name. Other
-keys are ignored.
+stand for, in their order (left out: the axes of the mesh; `"tp=2", "tp=2"` are the major and the minor part of an
+axis of four ranks). `["local", shape]` is a plain tensor, `["unplaced", global shape, local shape]` one that is no cut
+of the baseline's; `"unplaced: …"` says why, and where every rank has the same block, `[dim, start, limit]` behind the
+axes is that block (or null). Of a dim in unequal parts it is `[dim, 0, start of the second part, …, size]`. Behind
+that is the baseline's input that it is of, where that has another name. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -93,23 +93,34 @@ class DTensorPlacement:
         if self.cuts:
             raise Inexpressible(f"the placement {self.text} cuts {list(self.global_shape)} into unequal parts")
         items = self.items()
-        entries: dict[str, list[Entry]] = {axis: [Repl(size)] for axis, size in mesh.axes}
+        entries: dict[str, list[Entry]] = {axis: [] for axis, _ in mesh.axes}
         left = [[Digit(d, 1, n)] for d, n in enumerate(base_shape)]
-        for axis, (kind, dim, factor) in zip(self._axes(mesh, len(items)), items, strict=True):
-            size = mesh.axis_size(axis)
+        for part, (kind, dim, factor) in zip(self._axes(mesh, len(items)), items, strict=True):
+            axis, size = self._part(part, mesh)
             if kind == "shard":
                 if not 0 <= dim < len(base_shape):
                     raise self.error(f"shards dim {dim} of a tensor with {len(base_shape)} dims")
                 left[dim], claimed = self._claim(left[dim], factor, size)
-                entries[axis] = list(claimed)
+                entries[axis] += claimed
             elif kind == "avg":
                 raise Rearranged(f"the placement {self.text} is a pending average, which no layout describes")
-            elif kind != "replicate":
-                entries[axis] = [Pending(kind, size)]
-        layout = Layout.of(left, entries.items())
+            else:
+                entries[axis].append(Repl(size) if kind == "replicate" else Pending(kind, size))
+        for axis, size in mesh.axes:
+            if prod(entry.size for entry in entries[axis]) != (size if entries[axis] else 1):
+                raise self.error(f"speaks of another number of ranks than the {size} of axis {axis}")
+        layout = Layout.of(left, [(axis, entries[axis] or [Repl(size)]) for axis, size in mesh.axes])
         if layout.local_shape != self.local_shape:
             raise self.error(f"makes {list(layout.local_shape)} of it, but the local shape is {list(self.local_shape)}")
         return layout
+
+    def _part(self, name: str, mesh: Mesh) -> tuple[str, int]:
+        """The axis that a name stands for, and how many positions of it: all of them, or a part."""
+        axis, _, size = name.partition("=")
+        if size and not size.isdecimal():
+            raise self.error(f"names {name}", expected="an axis, or so many positions of one, as in tp=2")
+        whole = mesh.axis_size(axis)
+        return axis, int(size) if size else whole
 
     def window(self, rank: int, mesh: Mesh) -> Window | None:
         """What one rank has of a dim that its only sharded mesh dim does not divide: the parts that are listed, or
@@ -120,6 +131,8 @@ class DTensorPlacement:
         if len(cut) != 1 or any(kind != "replicate" for kind, _, _ in items if kind != "shard"):
             return None
         ((axis, dim),) = cut
+        if "=" in axis:
+            return None
         if not 0 <= dim < len(self.global_shape) or len([kind for kind, _, _ in items if kind == "shard"]) != 1:
             return None
         extent, size = self.global_shape[dim], mesh.axis_size(axis)

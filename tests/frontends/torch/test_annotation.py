@@ -46,6 +46,16 @@ def test_named_mesh_dims_choose_the_axes() -> None:
     assert placed("(Shard(dim=0),)", (8,), (4,), "dp=2,tp=2", ("tp",)) == "[0:1x4]|dp=r2|tp=0:4x2"
 
 
+def test_parts_of_an_axis_hold_what_whole_axes_do() -> None:
+    """Heads of keys that fewer blocks than ranks share: ranks in a row have one, or they take turns."""
+    halves = ("tp=2", "tp=2")
+    assert placed("(Shard(dim=0), Replicate())", (8,), (4,), "tp=4", halves) == "[0:1x4]|tp=0:4x2,r2"
+    assert placed("(Replicate(), Shard(dim=0))", (8,), (4,), "tp=4", halves) == "[0:1x4]|tp=r2,0:4x2"
+    for names in (("tp=2",), ("tp=2", "tp=3"), ("tp=2", "dp=2"), ("tp=2", "tp=2x"), ("tp", "tp")):
+        with pytest.raises(InputError):
+            placed(f"({'Shard(dim=0), Replicate()'[: 13 if len(names) == 1 else None]})", (8,), (4,), "tp=4", names)
+
+
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 2))
 def test_strided_shards_hold_what_dtensor_cuts(sf: int, ways: int, rest: int) -> None:
     """`_StridedShard(dim, sf)`: of each of sf chunks, the part of this coordinate."""

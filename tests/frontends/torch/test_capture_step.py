@@ -136,6 +136,21 @@ def test_a_block_of_another_rank_is_told(blocks: list[tuple[int, int]], told: st
     assert noise[0] == "unplaced"
 
 
+@pytest.mark.parametrize(
+    ("blocks", "cuts"),
+    [
+        ((0, 0, 1, 1), "(Shard(dim=0), Replicate(),)"), ((0, 1, 0, 1), "(Replicate(), Shard(dim=0),)"),
+        ((0, 1, 1, 0), None),
+    ],
+)  # fmt: skip
+def test_blocks_that_several_ranks_share_are_told(blocks: tuple[int, ...], cuts: str | None) -> None:
+    """Two heads of keys over four ranks."""
+    whole = torch.arange(16.0).reshape(4, 4)
+    entry = layout_entry(whole, {r: whole.chunk(2)[block] for r, block in enumerate(blocks)}, Mesh.parse("tp=4"))
+    assert entry is not None
+    assert (entry[0], entry[3]) == ((cuts, ["tp=2", "tp=2"]) if cuts else ("unplaced", ["tp"]))
+
+
 @pytest.mark.parametrize("sizes", [(3, 3, 1), (3, 2, 2)])
 @pytest.mark.parametrize("over", [7, 9])
 def test_rows_that_ranks_do_not_share_equally_are_read(tmp_path: Path, sizes: tuple[int, ...], over: int) -> None:
