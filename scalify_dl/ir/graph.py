@@ -80,7 +80,8 @@ class Tensor:
 class Op:
     """One op of the vocabulary of `docs/facts.md`.
 
-    `numbers` and `symbols` hold the attributes, list-valued always (a scalar attribute is a list of one).
+    `numbers` and `symbols` hold the attributes, list-valued always (a scalar attribute is a list of one); ops that are
+    written alike share them: they are replaced, never changed.
     `rank_numbers[key, pos][rank]` replaces `numbers[key][pos]` where the value depends on the rank;
     `strides[key, pos][axis]` times the rank's coordinate is added to it.
     `groups` are the rank groups of a collective, in order, or `along` the mesh axes (name, size) along which they run;

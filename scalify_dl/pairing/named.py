@@ -91,10 +91,8 @@ def name_groups(graph: Graph, mesh: Mesh, relations: Relations, *, is_base: bool
             text = f"process group `{name}` is all {mesh.size} ranks"
             graph.assume(op.results[0], text, "group size" if name in sized else "group")
         else:
-            op.kind, op.symbols["group_name"] = f"unknown:{op.kind}", [name]
-            op.symbols["reason"] = [
-                f'the members of process group "{name}" are not known: say them, `groups: {{"{name}": [[0, …], …]}}`'
-            ]
+            why = f'the members of process group "{name}" are not known: say them, `groups: {{"{name}": [[0, …], …]}}`'
+            op.kind, op.symbols = f"unknown:{op.kind}", {**op.symbols, "group_name": [name], "reason": [why]}
     return used
 
 

@@ -75,9 +75,13 @@ def batched(op: Op, made: Mapping[Tensor, Op]) -> list[Op]:
         return []
     pairs.sort()
     kept = [dim for dim, _ in left]
-    op.numbers[names.gone] = [dim for dim in op.numbers[names.gone] if dim in kept or dim not in components]
-    op.numbers[names.components] = kept
-    op.numbers[names.batch], op.numbers[names.along] = [dim for dim, _ in pairs], [dim for _, dim in pairs]
+    op.numbers = {
+        **op.numbers,
+        names.gone: [dim for dim in op.numbers[names.gone] if dim in kept or dim not in components],
+        names.components: kept,
+        names.batch: [dim for dim, _ in pairs],
+        names.along: [dim for _, dim in pairs],
+    }
     if len(left) == 1:
         op.operands[1] = left[0][1]
         return []

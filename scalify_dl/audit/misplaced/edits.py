@@ -198,6 +198,6 @@ def _moved(dim: int, by: int) -> Change:
         for key in ("start", "limit"):
             numbers = list(op.numbers[key])
             numbers[dim] += by
-            op.numbers[key] = numbers
+            op.numbers = {**op.numbers, key: numbers}
 
     return change

@@ -112,7 +112,8 @@ def all_reduce(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     if reducer is None:
         return unknown(lo, i, operands)
     value = per_operand(lo, i, operands, {}, reducer, rank_groups(lo, i))
-    lo.asynchronous[i.name] = value
+    if i.opcode.endswith("-start"):
+        lo.asynchronous[i.name] = value
     return value
 
 
@@ -128,7 +129,8 @@ def all_gather(lo: Lowering, i: Instruction, operands: list[object]) -> object:
         agree(i, type_[0], operands)
         types = flatten(type_[1])
     value = per_operand(lo, i, operands, numbers, None, rank_groups(lo, i), types)
-    lo.asynchronous[i.name] = value
+    if i.opcode.endswith("-start"):
+        lo.asynchronous[i.name] = value
     return value
 
 
@@ -198,7 +200,8 @@ def collective_permute(lo: Lowering, i: Instruction, operands: list[object]) -> 
         for declared in i.type[:2]:
             agree(i, declared, operands)
     value: object = found[0] if len(found) == 1 else shaped(found, i.type)
-    lo.asynchronous[i.name] = value
+    if i.opcode.endswith("-start"):
+        lo.asynchronous[i.name] = value
     return value
 
 

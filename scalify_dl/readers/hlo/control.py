@@ -12,7 +12,7 @@ from .. import regions
 from ..walked import turns
 from .attributes import integers
 from .lower import OPCODES, Lowerer, Lowering, opcode, unknown
-from .module import Instruction
+from .module import Instruction, Written
 from .types import ArrayType, flatten, type_text
 from .values import agree, array, opened, shaped, tensors
 
@@ -81,7 +81,9 @@ def started(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     if isinstance(type_, ArrayType) or len(type_) < 2:
         raise i.error(f"has type {i.type_text}", expected="((operands), result, …)")
     agree(i, type_[0], operands)
-    plain = replace(i, opcode=i.opcode.removesuffix("-start"), type_text=type_text(type_[1]), _attributes=i.attributes)
+    opcode_ = i.opcode.removesuffix("-start")
+    written = Written(type_text(type_[1]), opcode_, i.attribute_text)
+    plain = replace(i, opcode=opcode_, written=written, _attributes=i.attributes)
     value = OPCODES[plain.opcode](lo, plain, operands)
     lo.asynchronous[i.name] = value
     return value

@@ -12,7 +12,7 @@ from scalify_dl.ir.mesh import Mesh
 from scalify_dl.registry import registering
 
 from .. import rounding
-from .again import PLAIN, Again
+from .again import Again
 from .groups import channel_of
 from .metadata import Metadata
 from .module import Computation, Instruction, Module, parse_module
@@ -79,7 +79,7 @@ class Lowering:
         self.call_source: Sequence[Frame] = ()
         self.emitted = 0
         self.effects: list[str] = []
-        self.again = Again()
+        self.again = Again(module)
         self.here: dict[str, Instruction] = {}
         self.producer: dict[Tensor, Op] = {}
         self.replicas, self.partitions = self._counts(mesh)
@@ -260,13 +260,14 @@ class Lowering:
     def instruction(self, i: Instruction, values: Mapping[str, object]) -> object:
         """Lowers one instruction, operands already lowered."""
         operands = [values[name] for name in i.operands] if i.opcode != "constant" else []
-        plain = i.opcode in PLAIN
-        if plain and (op := self.again.made(i, operands, self.call_source)) is not None:
+        like = i.written.like or self.again.like(i.written)
+        if like is not None and (op := self.again.made(i, like, operands, self.call_source)) is not None:
             self._count(i)
             self.graph.ops.append(op)
-            self.track((op,))
-            return op.results[0]
-        before = len(self.graph.ops)
+            result = op.results[0]
+            self.producer[result] = op
+            return result
+        before, assumed = len(self.graph.ops), len(self.graph.assumptions)
         self.starts = self.starts or i.opcode.endswith("-start") or i.opcode in ("send", "recv")
         try:
             lower = OPCODES.get(i.opcode) or control.asynchronous(i.opcode) or unknown
@@ -279,8 +280,8 @@ class Lowering:
                 return unknown(self, i, operands)
             self._check_type(i, value)
             rounding.ask(self.graph.ops[before:], asked)
-            if plain:
-                self.again.note(i, operands, self.graph.ops[before:], self.call_source)
+            if like is not None and len(self.graph.assumptions) == assumed:
+                self.again.note(like, operands, self.graph.ops[before:], value, self.call_source)
             return value
         except (ValueError, IndexError, KeyError) as error:  # numbers that are none, lists that are too short
             raise i.error(f"cannot read its operands or attributes ({error})", hint="is the dump edited?") from None

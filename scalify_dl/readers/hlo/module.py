@@ -18,26 +18,31 @@ from .types import Type, parse_type
 _HEADER = re.compile(r"HloModule\s+([^\s,]+)(.*)", re.DOTALL)
 _COMPUTATION = re.compile(r"(ENTRY\s+)?%?([\w.\-]+)\s*(?:\(|\{\Z)")
 _END = re.compile(r"\s*\}(\s*,.*|\s*)\Z")
+_LINE = re.compile(r"\s*(ROOT\s+)?%?([\w.\-]+)\s*=\s*([^\s(]\S*+\s++[a-z][\w\-]*+)\(([^()\"{}]*+)\)")
+"""A line with all of an instruction but its attributes: a type that is no tuple, operands without brackets."""
 _INSTRUCTION = re.compile(r"\s*(ROOT\s+)?%?([\w.\-]+)\s*=\s*([^\s(]\S*|(?=\())")
 _OPCODE = re.compile(r"\s*([a-z][\w\-]*)\(")
 _SIMPLE_OPERANDS = re.compile(r"([^()\"{}]*)\)")
 _NESTING = re.compile(r'"(?>(?:[^"\\]++|\\.)*)"|[()]')
 _COMMENT = re.compile(r"/\*.*?\*/")
 _TUPLE = re.compile(r"\([^()]*\)")
-_NAMES = re.compile(r"%[\w.\-]++(?>(?:, %[\w.\-]++)*)")
+_NAMES = re.compile(r"%?[\w.\-]++(?>(?:, %?[\w.\-]++)*)")
 _PLAIN = re.compile(r"[\w.\-%, ]*")
 _BRACKETS = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}")
 TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 
 
 class Written:
-    """The attributes of instructions as they are written; those that are written alike (layers) share them."""
+    """An instruction as it is written, but for names of values and its place. Those that are written alike (layers)
+    share one. `like` and `channel` are what `again` finds out about it."""
 
-    __slots__ = ("pairs", "text")
+    __slots__ = ("channel", "like", "opcode", "pairs", "text", "type_text")
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, type_text: str, opcode: str, text: str) -> None:
+        self.type_text, self.opcode, self.text = type_text, opcode, text
         self.pairs: Attributes | None = None
+        self.like: Written | None = None
+        self.channel = 0
 
     def attributes(self) -> Attributes:
         """The attributes, none of them asked for; ValueError where the text is none of attributes."""
@@ -51,7 +56,6 @@ class Instruction:
     """One line `%name = type opcode(operands), attributes`. `line` and `column` (1-based) are its place in the file."""
 
     name: str
-    type_text: str
     opcode: str
     operand_text: str
     written: Written
@@ -60,6 +64,11 @@ class Instruction:
     column: int
     _attributes: Attributes | None = None
     _operands: list[str] | None = None
+
+    @property
+    def type_text(self) -> str:
+        """The result type as it is written."""
+        return self.written.type_text
 
     @property
     def type(self) -> Type:
@@ -132,10 +141,8 @@ class Computation:
             return (self,)  # a name that is given twice is an error of its own
         return tuple(
             (
-                i.opcode,
-                i.type_text,
-                i.operand_text if i.opcode in ("constant", "parameter") else tuple(place.get(x, x) for x in i.operands),
                 i.written,
+                i.operand_text if i.opcode in ("constant", "parameter") else tuple(place.get(x, x) for x in i.operands),
                 i is root,
             )
             for i in self.instructions
@@ -196,17 +203,22 @@ def parse_module(text: str) -> Module:
 def _parse_body(module: Module, lines: list[str], at: int) -> None:
     """Fills tables and computations from the lines after the header."""
     current: Computation | None = None
+    instruction: Instruction | None
     table: dict[int, str] | None = None
     entry = None
-    known: dict[str, Written] = {}
+    known: Known = {}
     number, count = at, len(lines)
     while number < count:
         line = lines[number]
         number += 1
         if current is not None:
-            match = _INSTRUCTION.match(line)
-            if match:
+            if plain := _LINE.match(line):
+                instruction = _plain(plain, line, number, known)
+            elif match := _INSTRUCTION.match(line):
                 instruction, number = _instruction(match, line, lines, number, known)
+            else:
+                instruction = None
+            if instruction is not None:
                 if instruction.root and any(i.root for i in current.instructions):
                     raise instruction.error(f"is a second ROOT of computation `{current.name}`")
                 current.instructions.append(instruction)
@@ -264,8 +276,24 @@ def _malformed(line: str, number: int) -> InputError:
     )
 
 
+Known = dict[tuple[str, str], Written]
+"""Instructions by type and opcode, and by attributes."""
+
+
+def _plain(match: re.Match[str], line: str, number: int, known: Known) -> Instruction:
+    """The instruction of a line that `_LINE` matches."""
+    root, name, head, operands = match.groups()
+    words = head, line[match.end() :]
+    written = known.get(words)
+    if written is None:
+        type_text, opcode = head.split()
+        written = known[words] = Written(type_text, opcode, words[1])
+    column = match.start(1 if root else 2) + 1
+    return Instruction(name, written.opcode, operands, written, root is not None, number, column)
+
+
 def _instruction(
-    match: re.Match[str], line: str, lines: list[str], number: int, known: dict[str, Written]
+    match: re.Match[str], line: str, lines: list[str], number: int, known: Known
 ) -> tuple[Instruction, int]:
     """The instruction of a line (1-based `number`), and the number of lines read (constants may span several).
     `known`: attributes that were met before."""
@@ -306,11 +334,11 @@ def _instruction(
             )
         operand_text = line[at : end - 1]
     column = (match.start(1) if match[1] else match.start(2)) + 1
-    tail = line[end:]
-    written = known.get(tail)
+    words = f"{type_text} {opcode[1]}", line[end:]
+    written = known.get(words)
     if written is None:
-        written = known[tail] = Written(tail)
-    return Instruction(match[2], type_text, opcode[1], operand_text, written, bool(match[1]), start, column), number
+        written = known[words] = Written(type_text, opcode[1], words[1])
+    return Instruction(match[2], opcode[1], operand_text, written, bool(match[1]), start, column), number
 
 
 def _close(text: str, at: int) -> int:

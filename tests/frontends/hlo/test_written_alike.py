@@ -61,11 +61,51 @@ def test_an_operand_of_another_type_is_another_op() -> None:
     assert (kinds.count("broadcast"), kinds.count("select")) == (1, 3)
 
 
-def test_attributes_of_one_are_not_those_of_another() -> None:
-    again = read(layers("add", "add"), REDUCER)
-    turned = [op for op in again.ops if op.kind == "transpose"]
-    turned[0].numbers["dimensions"].append(7)
-    assert [op.numbers["dimensions"] for op in turned[1:]] == [[1, 0]] * 4
+ALL = "replica_groups={{0,1}}, use_global_device_ids=true"
+COLLECTIVES = "".join(
+    f"  %g{n} = f32[8,16]{{1,0}} all-reduce(%x), channel_id={n}, {ALL}, to_apply=%{f}\n"
+    for n, f in enumerate(("add", "plus", "most", "plus"), 1)
+)
+
+
+def test_layers_share_attributes_and_have_channels_of_their_own() -> None:
+    graph = read(X + COLLECTIVES + "  ROOT %o = f32[8,16]{1,0} negate(%g4)", REDUCER + OTHER + MAXIMUM, "tp=2")
+    found = [op for op in graph.ops if op.kind == "all-reduce"]
+    assert [op.channel for op in found] == [1, 2, 3, 4]
+    assert [op.symbols["reducer"] for op in found] == [["sum"], ["sum"], ["max"], ["sum"]]
+    assert found[1].symbols is found[3].symbols
+
+
+def test_what_looks_like_a_channel_in_a_string_is_none() -> None:
+    said = f'{ALL}, to_apply=%add, backend_config=", channel_id=9"'
+    lines = [f"  %g{n} = f32[8,16]{{1,0}} all-reduce(%x), channel_id={n}, {said}\n" for n in (1, 2)]
+    graph = read(X + "".join(lines) + "  ROOT %o = f32[8,16]{1,0} add(%g1, %g2)", REDUCER, "tp=2")
+    assert [op.channel for op in graph.ops if op.kind == "all-reduce"] == [1, 2]
+
+
+def test_reductions_from_other_numbers_or_of_other_sizes_are_others() -> None:
+    text = X + "  %z = f32[] constant(0)\n  %i = f32[] constant(1)\n"
+    text += "  %h = f32[8,32]{1,0} concatenate(%x, %x), dimensions={1}\n"
+    for n, (x, start) in enumerate((("x", "z"), ("x", "i"), ("h", "z"), ("x", "z"), ("h", "z"))):
+        text += f"  %r{n} = f32[8]{{0}} reduce(%{x}, %{start}), dimensions={{1}}, to_apply=%add\n"
+    graph = read(text + "  ROOT %o = f32[8]{0} add(%r1, %r4)", REDUCER)
+    kinds = [(op.kind, op.operands[0].shape) for op in graph.ops if op.kind in ("reduce", "add")]
+    assert kinds == [
+        ("reduce", (8, 16)), ("reduce", (8, 16)), ("add", (8,)), ("reduce", (8, 32)), ("reduce", (8, 16)),
+        ("reduce", (8, 32)), ("add", (8,)),
+    ]  # fmt: skip
+
+
+def test_functions_that_are_kept_are_each_kept() -> None:
+    odd = "%odd (p: f32[], q: f32[]) -> f32[] {\n  %p = f32[] parameter(0)\n  %q = f32[] parameter(1)\n"
+    odd += "  ROOT %u = f32[] subtract(%p, %q)\n}\n"
+    text = X + "  %z = f32[] constant(0)\n"
+    for n in range(2):
+        text += f"  %r{n} = f32[8]{{0}} reduce(%x, %z), dimensions={{1}}, to_apply=%odd\n"
+    graph = read(text + "  ROOT %o = f32[8]{0} add(%r0, %r1)", odd)
+    first, second = (op for op in graph.ops if op.kind == "reduce")
+    (one,), (other,) = first.regions, second.regions
+    assert one is not other
 
 
 @pytest.mark.parametrize(
