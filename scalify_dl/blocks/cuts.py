@@ -63,22 +63,19 @@ def _settle(found: Roles, spans: list[list[tuple[int, int]]], offset: list[int])
 def _spans(joint: Joint, found: Roles) -> list[list[tuple[int, int]]]:
     """By value of a role: who makes and reads it, each with how far from the maker's block."""
     role, block = found.role, found.block
-    tally: dict[tuple[int, int], Counter[tuple[int, int]]] = defaultdict(Counter)
-    members: Counter[int] = Counter()
-    for node, reads in enumerate(joint.reads):
-        r = role[node]
-        if r < 0:
-            continue
-        members[r] += 1
-        for made_by, result in reads:
-            if made_by >= 0 and role[made_by] >= 0:
-                tally[role[made_by], result][r, block[node] - block[made_by]] += 1
-    spans = []
-    for (maker, _), ends in tally.items():
-        often = [end for end, count in ends.items() if count * 2 > members[maker]]
-        if often:
-            spans.append([(maker, 0), *often])
-    return spans
+    members = Counter(role)
+    tally = Counter([
+        (role[made_by], result, r, block[node] - block[made_by])
+        for node, r in enumerate(role)
+        if r >= 0
+        for made_by, result in joint.reads[node]
+        if made_by >= 0 and role[made_by] >= 0
+    ])  # fmt: skip
+    often: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for (maker, result, r, by), count in tally.items():
+        if count * 2 > members[maker]:
+            often.setdefault((maker, result), [(maker, 0)]).append((r, by))
+    return [*often.values()]
 
 
 def _best(

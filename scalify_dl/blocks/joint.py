@@ -74,26 +74,30 @@ RANDOM = frozenset({"rng", "rng-bit-generator", "rng-uniform", "rng-normal", "dr
 """Draws, which programs have one by one."""
 
 
-def says(op: Op) -> Key:
-    """All that an op is, besides what it reads."""
+def says(op: Op, said: dict[int, Key]) -> Key:
+    """All that an op is, besides what it reads. `said` keeps words of attributes, which ops share."""
     if op.regions or op.rounding or op.kind in RANDOM or ":" in op.kind:
         raise Unusual(op.kind)
     more: Key = ()
     if op.groups is not None or op.replica_groups_all or op.pairs or op.along or op.group_name:
-        groups = None if op.groups is None else tuple(map(tuple, op.groups))
+        groups = said.get(id(op.groups))
+        if groups is None and op.groups is not None:
+            groups = said[id(op.groups)] = tuple(map(tuple, op.groups))
         pairs = None if op.pairs is None else tuple(op.pairs)
         more = (groups, op.replica_groups_all, pairs, op.along, op.group_name)
     if op.rank_numbers or op.strides:
         ranked = tuple((key, tuple(sorted(by.items()))) for key, by in sorted(op.rank_numbers.items()))
         more += (ranked, tuple((key, tuple(sorted(by.items()))) for key, by in sorted(op.strides.items())))
-    results = tuple((t.dtype, t.shape) for t in op.results)
     if op.kind == "constant" and (literal := op.results[0].literal) is not None:
         if literal.is_elided:
             raise Unusual("elided")
         more += (literal.text, literal.sha256)
-    numbers = tuple((key, tuple(values)) for key, values in sorted(op.numbers.items())) if op.numbers else ()
-    symbols = tuple((key, tuple(values)) for key, values in sorted(op.symbols.items())) if op.symbols else ()
-    return op.kind, numbers, symbols, results, more
+    numbers, symbols = said.get(id(op.numbers)), said.get(id(op.symbols))
+    if numbers is None:
+        numbers = said[id(op.numbers)] = tuple((key, tuple(values)) for key, values in sorted(op.numbers.items()))
+    if symbols is None:
+        symbols = said[id(op.symbols)] = tuple((key, tuple(values)) for key, values in sorted(op.symbols.items()))
+    return op.kind, numbers, symbols, tuple([(t.dtype, t.shape) for t in op.results]), more
 
 
 def joined(base: Graph, dist: Graph, given: Mapping[Tensor, Key], pairs: Sequence[tuple[Tensor, Tensor]]) -> Joint:
@@ -118,10 +122,11 @@ def joined(base: Graph, dist: Graph, given: Mapping[Tensor, Key], pairs: Sequenc
         if port.tensor not in joint.at:
             raise Unusual("an input that holds none")
     fixed: set[Tensor] = set()  # made of constants alone
+    said: dict[int, Key] = {}
     for side, graph in enumerate((base, dist)):
         copied, at = joint.copied, joint.at
         for op in graph.ops:
-            words, operands = says(op), op.operands
+            words, operands = says(op, said), op.operands
             alike = [copied.get(t, _NONE)[1] for t in operands]
             if -1 not in alike and (all(t in fixed for t in operands) or all(is_integer(t.dtype) for t in op.results)):
                 kind = known.setdefault(("copied", side, words, *alike), len(known))
@@ -131,7 +136,8 @@ def joined(base: Graph, dist: Graph, given: Mapping[Tensor, Key], pairs: Sequenc
                     fixed.update(op.results)
                 continue
             kind = known.setdefault((side, words, *alike), len(known))
-            node = joint.node(op, kind, [_COPIED if t in copied else at[t] for t in operands], side)
+            reads = [at[t] if n < 0 else _COPIED for t, n in zip(operands, alike, strict=True)]
+            node = joint.node(op, kind, reads, side)
             for n, t in enumerate(op.results):
                 at[t] = node, n
     return joint

@@ -73,7 +73,11 @@ def depths(joint: Joint) -> list[int]:
     """The longest way to each node."""
     found: list[int] = []
     for reads in joint.reads:
-        found.append(1 + max((found[node] for node, _ in reads if node >= 0), default=0))
+        most = 0
+        for node, _ in reads:
+            if node >= 0 and found[node] > most:
+                most = found[node]
+        found.append(most + 1)
     return found
 
 

@@ -58,8 +58,9 @@ def check(graph: Graph) -> None:
     Raises InputError with the op's place in the dump on the first contradiction.
     """
     seen: set[object] = set()
+    said: dict[int, str] = {}
     for op in graph.ops:
-        looks = _looks(op)
+        looks = _looks(op, said)
         if looks not in seen:
             try:
                 check_op(op)
@@ -70,14 +71,20 @@ def check(graph: Graph) -> None:
             check(region)
 
 
-def _looks(op: Op) -> object:
-    """What the rules look at, but for groups, regions and numbers of ranks: an op that has these is like no other."""
+def _looks(op: Op, said: dict[int, str]) -> object:
+    """What the rules look at, but for groups, regions and numbers of ranks: an op that has these is like no other.
+    `said` keeps the text of attributes, which ops share."""
     if op.groups is not None or op.along or op.replica_groups_all or op.pairs or op.regions:
         return op
     if op.rank_numbers or op.strides:
         return op
+    numbers, symbols = said.get(id(op.numbers)), said.get(id(op.symbols))
+    if numbers is None:
+        numbers = said[id(op.numbers)] = repr(op.numbers)
+    if symbols is None:
+        symbols = said[id(op.symbols)] = repr(op.symbols)
     types = [(t.dtype, t.shape) for t in op.operands], [(t.dtype, t.shape) for t in op.results]
-    return op.kind, *map(tuple, types), repr(op.numbers), repr(op.symbols)
+    return op.kind, *map(tuple, types), numbers, symbols
 
 
 def check_op(op: Op) -> None:

@@ -61,8 +61,9 @@ def one_name(dists: Sequence[Graph], mesh: Mesh, relations: Relations) -> None:
 def name_groups(graph: Graph, mesh: Mesh, relations: Relations, *, is_base: bool) -> set[str]:
     """Members of process groups that a dump only names; returns the names that the relations file settled."""
     used: set[str] = set()
-    sized = {op.group_name for op in all_ops(graph) if op.group_name and _ways(op) == mesh.size}
-    for op in all_ops(graph):
+    ops = [op for op in all_ops(graph) if op.group_name or op.kind in GROUPED or op.kind.startswith("unknown:")]
+    sized = {op.group_name for op in ops if op.group_name and _ways(op) == mesh.size}
+    for op in ops:
         name = op.group_name or ""
         relation = relations.groups.get(name)
         if relation:

@@ -41,8 +41,8 @@ _NAMES = {
 
 def computes_on_vectors(graph: Graph) -> bool:
     """Whether something reads or writes by vectors of several indices that were computed as one."""
-    made = producers(graph.ops)
     of_several = [op for op in graph.ops if op.kind in _NAMES and len(op.numbers[_NAMES[op.kind].components]) > 1]
+    made = producers(graph.ops) if of_several else {}
     makers = [made.get(op.operands[1]) for op in of_several]
     inside = any(computes_on_vectors(region) for op in graph.ops for region in op.regions)
     return inside or any(maker is not None and maker.kind in _COMPUTING for maker in makers)

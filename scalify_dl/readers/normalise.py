@@ -29,14 +29,13 @@ def normalise(graph: Graph, *, batches: bool = True) -> None:
     if batches and any(op.kind in ("gather", "scatter") for op in graph.ops):
         graph.ops = [new for op in graph.ops for new in (*batched(op, made), op)]
     for op in graph.ops:
-        x = _logistic_argument(op, made)
-        if x is not None:
+        if op.kind == "divide" and (x := _logistic_argument(op, made)) is not None:
             op.kind, op.operands = "logistic", [x]
 
 
 def _logistic_argument(op: Op, made: dict[Tensor, Op]) -> Tensor | None:
-    """The x of `1 / (1 + exp(-x))`."""
-    if op.kind != "divide" or everywhere(op.operands[0], made) != 1:
+    """The x of `1 / (1 + exp(-x))`, of a quotient."""
+    if everywhere(op.operands[0], made) != 1:
         return None
     total = made.get(op.operands[1])
     if total is None or total.kind != "add":

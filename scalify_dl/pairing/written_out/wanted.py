@@ -22,8 +22,10 @@ MOVES = frozenset(("broadcast", "reshape", "convert", "transpose"))
 def axes_of_turns(graph: Graph, mesh: Mesh) -> tuple[str, ...]:
     """The axes along which loops, or turns one after the other, pass on what they carry, where a rank takes that or
     something else by its number."""
-    numbered, made = _numbered(graph.ops, set()), {result: op for op in graph.ops for result in op.results}
     found: dict[str, None] = {}
+    if not any(op.kind in ("while", "collective-permute") for op in graph.ops):
+        return ()
+    numbered, made = _numbered(graph.ops, set()), {result: op for op in graph.ops for result in op.results}
     for op in graph.ops:
         if op.kind == "while" and "trip_count" in op.numbers:
             for permute in _takes_by_number(op, numbered, made):
