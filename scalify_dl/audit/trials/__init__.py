@@ -27,6 +27,7 @@ from . import (  # noqa: F401  (they register their trials)
     moved,
     narrow,
     number,
+    one_hot,
     own_cut,
     padded,
     piece,

@@ -11,7 +11,7 @@ from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.ir.literals import Literal
 
 from .moved import ROWS
-from .registry import ROUNDED, rounded, trial
+from .registry import ROUNDED, TRIALS, rounded, trial
 
 
 def numbers(g: Graph, kind: str, x: Tensor, number: float) -> Tensor:
@@ -111,6 +111,54 @@ CHOSEN = {
 }  # fmt: skip
 """Numbers that decide otherwise where each op rounds."""
 ROUNDED |= CHOSEN
+
+
+def times_made(dtype: str, kind: str, left: str, right: str, doubled: bool, other: int | float) -> Pair:
+    """x times what an op makes of two numbers (twice that), and x times another number."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 2), {0: "tp"}, dtype=dtype, range=(0, 6) if dtype == "s32" else None)
+    g = pair.dist
+    made = g.emit(kind, [g.constant(Literal.scalar(text, dtype), dtype) for text in (left, right)])
+    made = g.emit("add", [made, made]) if doubled else made
+    pair.outputs(numbers(pair.base, "multiply", x, other), g.emit("multiply", [dx, spread(g, made, dx.shape, [])]))
+    return pair
+
+
+TRIALS |= {
+    f"{left} {kind} {right} of {dtype}" + " twice" * doubled: partial(
+        times_made, dtype, kind, left, right, doubled, other
+    )
+    for dtype, kind, left, right, doubled, other in (
+        ("f32", "maximum", "3.0", "2.0", False, 2.0), ("s32", "divide", "7", "-2", True, -7),
+    )
+}  # fmt: skip
+
+
+@trial
+def a_quotient_beyond_the_integers_of_rules() -> Pair:
+    """1 over 2 ** -29, 2 ** -29 and 2 ** -6 is 2 ** 64, of which 64 bits are 0."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 2), {0: "tp"}, dtype="f64")
+    made = pair.dist.constant(1, "f64")
+    for bits in (29, 29, 6):
+        made = pair.dist.emit("divide", [made, pair.dist.constant(2.0**-bits, "f64")])
+    times = pair.dist.emit("multiply", [dx, spread(pair.dist, made, dx.shape, [])])
+    pair.outputs(numbers(pair.base, "multiply", x, 0), times)
+    return pair
+
+
+@trial
+def a_divisor_beyond_the_integers_of_rules() -> Pair:
+    """2 ** -29 over 2 ** 35 + 1, whose denominator is 2 ** 29 in 64 bits."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 2), {0: "tp"}, dtype="f64")
+    made, more = pair.dist.constant(1, "f64"), pair.dist.constant(2.0**29, "f64")
+    for _ in range(64):
+        made = pair.dist.emit("add", [more, made])
+    made = pair.dist.emit("divide", [pair.dist.constant(2.0**-29, "f64"), made])
+    times = pair.dist.emit("multiply", [dx, spread(pair.dist, made, dx.shape, [])])
+    pair.outputs(numbers(pair.base, "multiply", x, 2.0**-29), times)
+    return pair
 
 
 def chosen_by_sign(dtype: str, way: str) -> Pair:

@@ -165,3 +165,16 @@ def another_program_that_gathers_ignored_labels() -> Pair:
 @trial
 def another_program_that_sends_ignored_labels() -> Pair:
     return counted_by_two(sent=True)
+
+
+@trial
+def another_program_that_has_another_number() -> Pair:
+    """1 of the first rank and 2 of the second one, gathered, are no two ones."""
+    pair = TwoPrograms()
+    x, dx, ox = pair.of_each((4,))
+    for (g, v), own in zip(pair.programs(dx, ox), (1.0, 2.0), strict=True):
+        both = g.emit("all-gather", [g.splat(own, "f32", (2,))], dimension=0, groups=pair.groups("tp"))
+        g.output(g.emit("multiply", [v, both]))
+    pair.base.output(numbers(pair.base, "multiply", x, 1))
+    pair._expects += [(pair.dist.outputs[0].tensor, pair.base.outputs[0].tensor, "")]
+    return pair
