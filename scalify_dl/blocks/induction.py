@@ -19,10 +19,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
 
 from scalify_dl.facts.model import Facts, Row
-from scalify_dl.facts.validate import check_written
-from scalify_dl.ir.graph import Port, Tensor
+from scalify_dl.facts.validate import check_meaning, check_written
+from scalify_dl.ir.graph import Op, Port, Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.pairing.correspond import Correspondence
 from scalify_dl.pairing.export import write_tables
@@ -30,7 +31,10 @@ from scalify_dl.pairing.paired import Paired
 from scalify_dl.prove.pipeline import Analysis
 
 from .joint import Joint, Unusual
-from .pieces import Path, Piece, Ref, Written, paths, tensor_of
+from .pieces import Path, Piece, Ref, Written, found_at, paths, tensor_of
+
+if TYPE_CHECKING:
+    from scalify_dl.mend.draft import Edit
 
 Held = tuple[int, int, str]
 """Places of a distributed and of a baseline value, and the layout in which the one holds the other."""
@@ -54,6 +58,13 @@ class Shown:
     tuples: int = 0
 
 
+class Ids(NamedTuple):
+    """Ids of tensors and ops in the tables of the whole."""
+
+    names: dict[Tensor, str]
+    ops: dict[Op, str]
+
+
 class Induction:
     """What is known of the whole pair while its pieces are proved. `shown`: of each piece, what added something."""
 
@@ -67,6 +78,8 @@ class Induction:
         self.held: dict[Ref, dict[Ref, set[str]]] = {}
         self.sorts: dict[Ref, frozenset[str]] = {}
         self.memo: dict[tuple[object, ...], Shown] = {}
+        self.edits: Mapping[int, tuple[Edit, ...]] = {}
+        self.ids, self.own = Ids({}, {}), set[str]()
         self.shown: list[list[Shown]] = [[] for _ in pieces]
         self.readers: dict[Ref, list[int]] = {}
         for number, piece in enumerate(pieces):
@@ -105,10 +118,11 @@ class Induction:
                     if (m := piece.entering.get(base)) is not None:
                         given += [(n, m, layout) for layout in layouts]
         given.sort()
-        key = (piece.key, tuple(given), tuple(self.sorts.get(ref) for ref in piece.entering))
+        edits = self.edits.get(number, ())
+        key = (piece.key, edits, tuple(given), tuple(self.sorts.get(ref) for ref in piece.entering))
         shown = self.memo.get(key)
         if shown is None:
-            shown = self.memo[key] = self._derive(piece, given)
+            shown = self.memo[key] = self._derive(piece, given, edits)
         leaving, readers = [*piece.leaving], self.readers
         held: list[int] = []
         for d, b, layout in shown.held:
@@ -129,7 +143,43 @@ class Induction:
             asked.pop(number, None)
         return held, fewer
 
-    def _derive(self, piece: Piece, given: Sequence[Held]) -> Shown:
+    def edited(self, edits: Sequence[Edit], ids: Ids) -> Induction:
+        """The same of the pair with edits, each of ops of one piece: equal pieces are not derived again. `ids` are
+        those by which edits name ops and tensors. Unusual for edits of anything else."""
+        number = self._numbers(ids)
+        of: dict[int, tuple[Edit, ...]] = {}
+        for edit in edits:
+            at = number.get(edit.cause, -1)
+            if at < 0 or at != number.get(edit.target):
+                raise Unusual("an edit of several pieces")
+            of[at] = (*of.get(at, ()), edit)
+        run = Induction(self.joint, self.pieces, self.paired, self.mesh, self.derive, self.ports, self.left)
+        run.memo, run.edits, run.ids = self.memo, of, ids
+        run.own = {name for name, at in number.items() if at in of}
+        run.run()
+        return run
+
+    def _numbers(self, ids: Ids) -> dict[str, int]:
+        """By the id of an op of the distributed program, or of what it makes: the piece that has it; -1 for what is
+        copied to several."""
+        number: dict[str, int] = {}
+
+        def has(op: Op, n: int) -> None:
+            if number.get(ids.ops[op], n) not in (n, -1):
+                n = -1
+            number.update(dict.fromkeys([ids.ops[op], *(ids.names[t] for t in op.results)], n))
+            for tensor in op.operands:
+                maker = self.joint.maker(tensor)
+                if maker is not None and number.get(ids.ops[maker]) not in (n, -1):
+                    has(maker, n)
+
+        for n, piece in enumerate(self.pieces):
+            for node in piece.nodes:
+                if self.joint.sides[node]:
+                    has(self.joint.op(node), n)
+        return number
+
+    def _derive(self, piece: Piece, given: Sequence[Held], edits: Sequence[Edit]) -> Shown:
         """Runs the rules on a piece."""
         joint = self.joint
         self.left -= len(piece.nodes)
@@ -146,10 +196,12 @@ class Induction:
         inputs = {port.tensor for graph in written.graphs for port in graph.inputs}
         shards = [shard for shard in self.paired.found[0].shards if shard.dist in inputs]
         bounds = {tensor: some for tensor, some in self.paired.bounds.items() if tensor in inputs}
-        ids: dict[Tensor, str] = {}
+        ids, ops = (dict(self.ids.names), dict(self.ids.ops)) if edits else ({}, {})
         paired = Paired([Correspondence(shards)], [[]], [expected], [[]], bounds)
-        facts = write_tables(base, [dist], [(dist, "dist", "")], paired, self.mesh, ids)
+        facts = write_tables(base, [dist], [(dist, "dist", "")], paired, self.mesh, ids, ops)
         check_written(facts)
+        if edits:
+            facts = _edited(facts, edits, self.own)
         names = [ids[tensor_of(joint, ref)] for ref in piece.entering]
         sorts = zip(names, map(self.sorts.get, piece.entering), strict=True)
         told: dict[str, list[Row]] = {
@@ -196,3 +248,41 @@ class Induction:
             return [(at[tensors[tensor]], text, why) for tensor, text, why in rows]
         except KeyError:
             raise Unusual("an assumption about something else") from None
+
+
+def _edited(facts: Facts, edits: Sequence[Edit], own: set[str]) -> Facts:
+    """The facts of a piece with edits, of its own ops of the distributed program; Unusual where others change, which
+    other pieces have, too."""
+    from scalify_dl.mend.below import changed
+    from scalify_dl.mend.verbs import apply
+
+    edited = apply(facts, edits)
+    check_meaning(edited)
+    before = {op for op, _, _ in facts["op"]}
+    if not (touched := changed(facts, edited)) or not touched & before <= own:
+        raise Unusual("an edit of what pieces share")
+    return edited
+
+
+Proved = list[tuple[Tensor, Tensor, str]]
+Assumed = dict[tuple[Tensor, str, str], None]
+
+
+def composed(run: Induction) -> tuple[Proved, Assumed, list[Ref]]:
+    """What is proved of outputs, what that assumes, and which values have to be made of finite numbers: instances of
+    what was shown of pieces."""
+    proved: Proved = []
+    assumed: Assumed = {}
+    leaned: list[Ref] = []
+    for piece, shown in zip(run.pieces, run.shown, strict=True):
+        layouts = {n: layout for some in shown for n, layout in some.proved.items()}
+        proved += [
+            (tensor_of(run.joint, d), tensor_of(run.joint, b), layouts[n])
+            for n, (d, b, _) in enumerate(piece.asked)
+            if n in layouts
+        ]
+        entering = [*piece.entering]
+        for some in shown:
+            assumed.update(((found_at(piece, run.joint, at), text, why), None) for at, text, why in some.assumed)
+            leaned += [entering[n] for n in some.leaned]
+    return proved, assumed, leaned

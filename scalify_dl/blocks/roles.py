@@ -134,7 +134,8 @@ def roles(joint: Joint, edges: Edges) -> Roles | None:
             if block[other] == _NO and role[other] >= 0:
                 block[other] = block[node]
                 queue.append(other)
-    _again(edges, near, role, block, seed[len(seed) // 2])
+    middle = len(seed) // 2
+    _again(edges, near, role, block, [*seed[middle:], *seed[:middle]])
     for node, b in enumerate(block):
         if b == _NO:
             role[node] = -1
@@ -163,22 +164,25 @@ def _apart(edges: Edges, role: list[int], block: list[int]) -> dict[tuple[int, i
     return tally
 
 
-def _again(edges: Edges, near: Near, role: list[int], block: list[int], first: int) -> None:
+def _again(edges: Edges, near: Near, role: list[int], block: list[int], seeds: list[int]) -> None:
     """Numbers blocks from one node on, by how far most neighbours of these roles lie apart: at the ends of the chain
-    the nearest seed is the one of another block."""
+    the nearest seed is the one of another block. Where another one parts the chain, from the next node on."""
     apart = {key: found.most_common(1)[0][0] for key, found in _apart(edges, role, block).items()}
-    start = block[first]
+    known = [block[first] for first in seeds]
     block[:] = [_NO] * len(block)
-    block[first] = start
-    queue = deque([first])
-    while queue:
-        node = queue.popleft()
-        for other, slot in near[node]:
-            if block[other] == _NO and role[other] >= 0:
-                by = apart.get((role[node], slot, role[other]))
-                if by is not None:
-                    block[other] = block[node] + by
-                    queue.append(other)
+    for first, number in zip(seeds, known, strict=True):
+        if block[first] != _NO:
+            continue
+        block[first] = number
+        queue = deque([first])
+        while queue:
+            node = queue.popleft()
+            for other, slot in near[node]:
+                if block[other] == _NO and role[other] >= 0:
+                    by = apart.get((role[node], slot, role[other]))
+                    if by is not None:
+                        block[other] = block[node] + by
+                        queue.append(other)
 
 
 def _extended(joint: Joint, edges: Edges, near: Near, role: list[int], block: list[int]) -> None:

@@ -16,9 +16,10 @@ from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import Analysis, derive
 from scalify_dl.refute.provided import MOST_OPS
 
-from .induction import Induction
+from .induction import Induction, composed
 from .joint import Joint, Key, Unusual, is_integer, joined
-from .pieces import Piece, Ref, found_at, pieces, tensor_of
+from .pieces import Ref, pieces
+from .shorter import short_pair
 
 LEAST = 4_000
 """Ops of both programs from which blocks are looked for."""
@@ -45,10 +46,11 @@ class ByBlocks:
     told: dict[str, list[Row]] = field(default_factory=dict)
     words: str = ""
     elsewhere: tuple[int, int] = (0, 0)
+    proved: set[tuple[str, str]] = field(default_factory=set)
 
     def __call__(self, base: Graph, dist: Graph, paired: Paired, mesh: Mesh) -> Facts | None:
-        """Facts of the inputs and outputs of a pair alone; None where not all outputs are proved block by block,
-        deriving of pieces of at most a `part` of all ops."""
+        """Facts of the inputs and outputs of a pair alone, or where not all outputs are proved block by block of a
+        shorter pair; None where neither is had, deriving of pieces of at most a `part` of all ops."""
         if len(base.ops) + len(dist.ops) < self.least or not _ordinary(base, dist, paired, mesh):
             return None
         try:
@@ -57,10 +59,14 @@ class ByBlocks:
             return None
 
     def conclude(self, facts: Facts) -> Analysis | None:
-        """The run on these facts and on what was proved; None if that does not prove all outputs."""
+        """The run on these facts and on what was proved; None if that does not prove what pieces do."""
         analysis = derive(facts, self.options, self.told, self.deadline)
-        if analysis.stopped or analysis.outputs_left:
+        if analysis.stopped or (facts.whole is None and analysis.outputs_left):
             return None
+        if facts.whole is not None:
+            proved = {(d, b) for d, b, verdict, _ in analysis.rows("output_verdict") if verdict == "PROVED"}
+            if proved != self.proved or any(analysis.rows("inconsistent")):
+                return None  # nothing is proved of the whole that its pieces do not prove
         analysis.notes.append(self.words)
         analysis.elsewhere = self.elsewhere
         return analysis
@@ -92,14 +98,21 @@ class ByBlocks:
             self.part * len(joint.ops),
         )  # fmt: skip
         run.run()
-        proved, assumed, leaned = _composed(joint, parts, run)
-        if len(proved) < len(asked):
-            return None
+        proved, assumed, leaned = composed(run)
         assumed |= dict.fromkeys((t, "its values are finite", "finite") for t in _made_of(joint, leaned, base, dist))
         told = {tensor for d, b, _ in proved for tensor in (d, b)} | {tensor for tensor, _, _ in assumed}
-        outside = _outside(base, told), _outside(dist, told)
         ids: dict[Tensor, str] = {}
-        facts = write_tables(outside[0], [outside[1]], [(outside[1], "dist", "")], paired, mesh, ids)
+        if len(proved) < len(asked):
+            if not (self.options.refute and self.options.mend):
+                return None
+            sure = {(d, b) for d, b, _ in proved}
+            if (short := short_pair(found, run, base, dist, told, sure)) is None:
+                return None
+            facts, (ids, _) = short
+            self.proved = {(ids[d], ids[b]) for d, b in sure}
+        else:
+            outside = _outside(base, told), _outside(dist, told)
+            facts = write_tables(outside[0], [outside[1]], [(outside[1], "dist", "")], paired, mesh, ids)
         self.told = {
             "proved_equal": [(ids[d], ids[b], layout) for d, b, layout in proved],
             "assumed_equality": [(ids[tensor], text, why) for tensor, text, why in assumed],
@@ -108,10 +121,6 @@ class ByBlocks:
         self.words = f"{most} equal blocks of {size:,} ops each were proved once"
         self.elsewhere = len(base.ops) + len(dist.ops), sum(shown.tuples for shown in run.memo.values())
         return facts
-
-
-Proved = list[tuple[Tensor, Tensor, str]]
-Assumed = dict[tuple[Tensor, str, str], None]
 
 
 def _ordinary(base: Graph, dist: Graph, paired: Paired, mesh: Mesh) -> bool:
@@ -150,26 +159,6 @@ def _given(base: Graph, paired: Paired) -> dict[Tensor, Key]:
             raise Unusual("an input in parts")
         given[shard.dist] = (shard.dist.type, *shard.row, shard.why, paired.bounds.get(shard.dist))
     return given
-
-
-def _composed(joint: Joint, parts: Sequence[Piece], run: Induction) -> tuple[Proved, Assumed, list[Ref]]:
-    """What is proved of outputs, what that assumes, and which values have to be made of finite numbers: instances of
-    what was shown of pieces."""
-    proved: Proved = []
-    assumed: Assumed = {}
-    leaned: list[Ref] = []
-    for piece, shown in zip(parts, run.shown, strict=True):
-        layouts = {n: layout for some in shown for n, layout in some.proved.items()}
-        proved += [
-            (tensor_of(joint, d), tensor_of(joint, b), layouts[n])
-            for n, (d, b, _) in enumerate(piece.asked)
-            if n in layouts
-        ]
-        entering = [*piece.entering]
-        for some in shown:
-            assumed.update(((found_at(piece, joint, at), text, why), None) for at, text, why in some.assumed)
-            leaned += [entering[n] for n in some.leaned]
-    return proved, assumed, leaned
 
 
 def _made_of(joint: Joint, refs: Sequence[Ref], base: Graph, dist: Graph) -> list[Tensor]:

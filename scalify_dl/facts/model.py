@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,16 @@ class Facts:
     """The tables of `docs/facts.md`: `facts["op"]` is a list of rows in file order; a missing table is empty.
 
     `directory` is where they were loaded from, None for facts made in memory. `again`, where there is one, makes facts
-    of the same pair in another form, for where these do not suffice. `types`, where they were made of graphs: element
-    type and shape of every tensor, as the rows said when they were written.
+    of the same pair in another form, for where these do not suffice. `whole`, where these are of a shorter pair, has
+    those of the one that is asked about. `types`, where they were made of graphs: element type and shape of every
+    tensor, as the rows said when they were written.
     """
 
     def __init__(self, tables: dict[str, list[Row]] | None = None, directory: Path | None = None) -> None:
         self.tables: dict[str, list[Row]] = {name: [] for name in TABLES}
         self.directory = directory
         self.again: Callable[[], Facts | None] | None = None
+        self.whole: Whole | None = None
         self.types: dict[str, tuple[str, tuple[int, ...]]] = {}
         for name, rows in (tables or {}).items():
             self.tables[name] = rows
@@ -60,3 +63,14 @@ class Facts:
     def meta(self) -> dict[str, str]:
         """The `meta` table."""
         return dict(self.tables["meta"])
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A pair of which a shorter one is looked at (`blocks`): its facts, how many of its outputs are proved with some
+    edits, and how many of its ops are not proved only because of what they read (of some, and of those that are so
+    here)."""
+
+    facts: Facts
+    proves: Callable[[Sequence[Any]], int]
+    behind: Callable[[Iterable[str], Iterable[str]], int]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from math import prod
 
@@ -32,14 +32,18 @@ def _in_words(path: str) -> str:
 
 class TableWriter:
     """Writes graphs into one `Facts`. Ids of distributed ops and tensors are the dump's names, those of the baseline
-    have the prefix `base/`; several distributed programs have `r0/`, `r1/`, … Ids are made unique by `~2`, `~3`, …"""
+    have the prefix `base/`; several distributed programs have `r0/`, `r1/`, … Ids are made unique by `~2`, `~3`, …
+    What has an id already (`names`, `ops`) keeps it."""
 
-    def __init__(self, mesh: Mesh) -> None:
+    def __init__(
+        self, mesh: Mesh, names: Mapping[Tensor, str] | None = None, ops: Mapping[Op, str] | None = None
+    ) -> None:
         self.facts = Facts()
         self.mesh = mesh
         self.ids: dict[Tensor, str] = {}
         self.op_ids: dict[Op, str] = {}
-        self._used: dict[str, set[str]] = {"op": set(), "tensor": set(), "graph": set()}
+        self._names, self._ops = names or {}, ops or {}
+        self._used = {"op": {*self._ops.values()}, "tensor": {*self._names.values()}, "graph": set[str]()}
         self._stacks: dict[int, tuple[Sequence[Frame], list[tuple[int, str, int, str]]]] = {}
         self._next: dict[tuple[str, str], int] = {}
         self._several = False
@@ -89,7 +93,7 @@ class TableWriter:
     def tensor(self, tensor: Tensor, graph_id: str, prefix: str, name: str) -> str:
         """Writes a tensor's rows; returns its id."""
         facts = self.facts
-        tensor_id = self._unique("tensor", prefix + clean(name))
+        tensor_id = self._names.get(tensor) or self._unique("tensor", prefix + clean(name))
         self.ids[tensor] = tensor_id
         facts.tables["tensor"].append((tensor_id, graph_id, tensor.dtype, len(tensor.shape)))
         facts.types[tensor_id] = tensor.dtype, tuple(tensor.shape)
@@ -119,7 +123,7 @@ class TableWriter:
     def op(self, op: Op, graph_id: str, role: str, prefix: str) -> None:
         """Writes an op's rows."""
         tables = self.facts.tables
-        op_id = self._unique("op", prefix + clean(op.name))
+        op_id = self._ops.get(op) or self._unique("op", prefix + clean(op.name))
         self.op_ids[op] = op_id
         tables["op"].append((op_id, graph_id, exact(op.kind)))
         tables["operand"] += [(op_id, position, self.ids[operand]) for position, operand in enumerate(op.operands)]

@@ -25,13 +25,13 @@ def proved_below(analysis: Analysis, edited: Facts) -> int | None:
     """How many outputs the rules prove of a program that was analysed, with edits; None where that is not seen on a
     part of it (it may be seen on all of it)."""
     facts = analysis.facts
-    changed = _changed(facts, edited)
+    differing = changed(facts, edited)
     roles: dict[str, str] = dict(edited["graph"])
-    touched = {graph for op, graph, _ in [*facts["op"], *edited["op"]] if op in changed}
+    touched = {graph for op, graph, _ in [*facts["op"], *edited["op"]] if op in differing}
     if len(roles) != 2 or {roles[graph] for graph in touched} != {"dist"}:
         return None
     wiring = Wiring.of(edited)
-    below = wiring.below(tensor for op in changed for tensor in wiring.makes[op])
+    below = wiring.below(tensor for op in differing for tensor in wiring.makes[op])
     before = {row[:2] for row in analysis.rows("output_verdict") if row[2] == "PROVED"}
     left = [row for row in edited["expect"] if row[0] in below or row[:2] not in before]
     if not {row[0] for row in left} <= below or not {row[1] for row in left} <= wiring.maker.keys():
@@ -47,7 +47,7 @@ def proved_below(analysis: Analysis, edited: Facts) -> int | None:
     return len(edited["expect"]) - len(left) + found if found == len(left) else None
 
 
-def _changed(facts: Facts, edited: Facts) -> set[str]:
+def changed(facts: Facts, edited: Facts) -> set[str]:
     """Ops that differ, or whose results do; none where something else does."""
     names = [name for name in edited if edited[name] is not facts[name] and name not in WORDS]
     differing = {name: _apart(facts[name], edited[name]) for name in names}

@@ -169,13 +169,18 @@ def mend_around(analysis: Analysis, wrong: list[Output], progress: Progress) -> 
             if found is None or not found.complete:
                 continue
             progress("proving the program with these edits")
-            edited = apply(analysis.facts, [edit for tried in found.tried for edit in tried.proposal.edits])
-            found.outputs = len(edited["expect"])
-            seen = proved_below(analysis, edited)
-            found.proved = proved(edited, analysis.options, formulas=False) if seen is None else seen
-            found.by_rules = found.proved == found.outputs
-            if not found.by_rules:
-                found.proved = proved(edited, analysis.options)
+            edits = [edit for tried in found.tried for edit in tried.proposal.edits]
+            found.outputs = len(analysis.facts["expect"])
+            if analysis.facts.whole is not None:
+                found.proved = analysis.facts.whole.proves(edits)
+                found.by_rules = found.proved == found.outputs
+            else:
+                edited = apply(analysis.facts, edits)
+                seen = proved_below(analysis, edited)
+                found.proved = proved(edited, analysis.options, formulas=False) if seen is None else seen
+                found.by_rules = found.proved == found.outputs
+                if not found.by_rules:
+                    found.proved = proved(edited, analysis.options)
         except (InputError, MemoryError):
             continue
         if found.proved == found.outputs:

@@ -83,6 +83,8 @@ def export(
         _say(facts, relations, given)
         if (again := facts.again) is not None:
             facts.again = lambda: (other := again()) and _say(other, relations, given)
+        if facts.whole is not None:
+            _say(facts.whole.facts, relations, given)
         check_written(facts)  # what describes no program is told here as it is of facts that are read
         return facts
 
@@ -245,8 +247,8 @@ def write_tables(
     names: dict[Tensor, str] | None = None, ops: dict[Op, str] | None = None,
 ) -> Facts:  # fmt: skip
     """The tables of a baseline and of `written`: graphs, their names and what ids begin with. The ids of tensors and
-    ops are added to `names` and `ops`."""
-    writer = TableWriter(mesh)
+    ops are added to `names` and `ops`; those that are there are used."""
+    writer = TableWriter(mesh, names, ops)
     facts = writer.facts
     for key, value in _meta(base, dists, paired.found):
         facts.add("meta", key, clean(value))

@@ -37,9 +37,10 @@ class Refutation:
 
 
 def refute(
-    analysis: Analysis, outputs: list[tuple[str, str]], progress: Callable[[str], None], *, localise: bool = True
-) -> Refutation:
-    """Run both programs on random inputs and compare these outputs; `localise`: say where a difference begins.
+    analysis: Analysis, outputs: list[tuple[str, str]], progress: Callable[[str], None], *, localise: bool = True,
+) -> Refutation:  # fmt: skip
+    """Run both programs (the whole of them, where a shorter pair was looked at) on random inputs and compare these
+    outputs; `localise`: say where a difference begins.
 
     Of a large program no more is run than it takes to refute one output.
     """
@@ -48,7 +49,8 @@ def refute(
     progress("looking for a counterexample")
     out = Refutation()
     try:
-        program = load_program(analysis.facts.tables)
+        facts = analysis.facts.whole.facts if analysis.facts.whole else analysis.facts
+        program = load_program(facts.tables)
         for tensor, value in sorted(analysis.rows("failing_value")):
             program.special.setdefault(tensor, []).append(value)
         rows = list(analysis.rows("corr")) if not analysis.stopped else []
@@ -56,7 +58,7 @@ def refute(
             drawn = {t for graph in program.top("dist") for op in graph.ops if op.kind in RANDOM for t in op.results}
             rows = [row for row in rows if row[0] in drawn]
         guesses = Guesses.of(analysis.view)
-        passes = [(True, False), (False, False)] if len(analysis.facts["op"]) > LARGE else [(False, False)]
+        passes = [(True, False), (False, False)] if len(facts["op"]) > LARGE else [(False, False)]
         if len(passes) > 1 and not localise and (guesses.splits or guesses.unprinted):
             passes.insert(0, (True, True))  # what differs there rests on no guess, and need not be run again
         with until(analysis.deadline):

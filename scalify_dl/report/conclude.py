@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.errors import InputError
+from scalify_dl.facts.validate import check_written
 from scalify_dl.garbage import paused
 from scalify_dl.ir.origin import SCHEDULE, SPMD
 from scalify_dl.prove.assumptions import Accepted, matching_nothing, not_accepted
 from scalify_dl.prove.own_rules import misspelt_kinds, rules_assumed
-from scalify_dl.prove.pipeline import INTERRUPTED, LARGE, Analysis, compare_formulas
+from scalify_dl.prove.pipeline import INTERRUPTED, LARGE, Analysis, analyse, compare_formulas
 from scalify_dl.prove.verdict import Assumption, InTime, OutputVerdict, Report, Verdict, overall
 from scalify_dl.prove.view import View
 from scalify_dl.refute.provided import left_out
@@ -233,27 +234,38 @@ def _executed(
 ) -> tuple[Refutation, Mending | None]:
     """What executions say of outputs that are not proved; of a long program with the edits that are found around the
     ops at which its proof stops, if they mend all of it."""
-    from scalify_dl.refute.refute import refute  # proofs start without
+    from scalify_dl.refute.refute import Refutation, refute  # proofs start without
 
-    if not analysis.options.mend or len(analysis.facts["op"]) <= LARGE:
+    short = analysis.facts.whole is not None
+    if not short and (not analysis.options.mend or len(analysis.facts["op"]) <= LARGE):
         return refute(analysis, outputs, progress), None
+    found = _mended_around(analysis, outputs, progress) if short else None
+    if short and found is None:
+        return Refutation(), None  # the whole is looked at
     numbers = refute(analysis, outputs, progress, localise=False)
     best = numbers.search and numbers.search.best
     if not best:
         return numbers, None
-    from scalify_dl.mend.mend import mend_around
-
-    try:
-        with until(analysis.deadline):
-            found = mend_around(analysis, outputs, progress)
-    except OutOfTime:
-        found = None
+    found = found or _mended_around(analysis, outputs, progress)
     if found is None:
         again = refute(analysis, outputs, progress)
         return (again if again.search else numbers), None  # there may be no time for it
     mending, place = found
     numbers.example = replace(best, place=place and replace(place, mismatch=None)).as_dict()
     return numbers, mending
+
+
+def _mended_around(
+    analysis: Analysis, outputs: list[tuple[str, str]], progress: Callable[[str], None]
+) -> tuple[Mending, Any] | None:
+    """`mend_around`, as long as there is time."""
+    from scalify_dl.mend.mend import mend_around
+
+    try:
+        with until(analysis.deadline):
+            return mend_around(analysis, outputs, progress)
+    except OutOfTime:
+        return None
 
 
 @paused()
@@ -263,12 +275,28 @@ def conclude(
     """The report on a run; `in_time` takes the place of the assumption that nothing races or hangs. InputError where
     the premises contradict each other or nothing was checked."""
     report, mending = _concluded(analysis, progress, in_time)
+    whole = analysis.facts.whole
+    if whole is not None and not (report.verdict is Verdict.REFUTED and _all_proved(mending)):
+        progress("running the rules on all of both programs")
+        check_written(whole.facts)
+        facts, timeout = whole.facts, analysis.options.timeout
+        begun = None if analysis.deadline is None or timeout is None else analysis.deadline - timeout
+        numbers_first = len(facts["op"]) > LARGE
+        analysis = analyse(facts, analysis.options, interruptible=True, numbers_first=numbers_first, begun=begun)
+        report, mending = _concluded(analysis, progress, in_time)
     if analysis.other is not None and report.verdict is Verdict.REFUTED and not _all_proved(mending):
         progress("looking at the other form of the pair")
         second, edits = _concluded(analysis.other, progress, in_time)
         if second.verdict is Verdict.REFUTED and _all_proved(edits):
             return second
     return report
+
+
+def _downstream(analysis: Analysis) -> int:
+    """How many ops are not proved only because of what they read."""
+    found = [op for (op,) in analysis.rows("downstream")]
+    whole = analysis.facts.whole
+    return len(found) if whole is None else whole.behind((op for (op,) in analysis.rows("frontier")), found)
 
 
 def _all_proved(mending: Mending | None) -> bool:
@@ -310,7 +338,7 @@ def _concluded(
     parts: list[Parts] = []
     pairs: dict[str, str] = {}
     apart: list[Interleaved] = []
-    if open_outputs and options.mend and not analysis.stopped:
+    if open_outputs and options.mend and not analysis.stopped and analysis.facts.whole is None:
         from scalify_dl.mend.exchanged import exchanged  # proofs start without
         from scalify_dl.mend.fused import fused
         from scalify_dl.mend.interleaved import interleaved
@@ -359,7 +387,7 @@ def _concluded(
         file=_file(view),
         outputs=outputs,
         frontier=causes,
-        downstream=sum(1 for _ in view.results("downstream")),
+        downstream=_downstream(analysis),
         unrelated_inputs=_unrelated_inputs(view) if open_outputs and not analysis.stopped else [],
         scope=[*(not_accepted(fresh, options.accept) if fresh else ()), *scope(view)],
         findings=list(in_time.findings) if in_time else [],

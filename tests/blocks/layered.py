@@ -75,9 +75,9 @@ def _summed(p: Program, x: Tensor, dist: bool, how: set[str], where: str) -> Ten
     return p.all_reduce(x, "dp" if f"other_group_{where}" in how else "tp", "max" if f"max_{where}" in how else "sum")
 
 
-def trained(layers: int = 20, *, odd: int = 9, dist: str = "") -> Pair:
-    """A forward and its backward, over dp and tp: x + (x u)^2 d in each layer; gradients of all u and d. `dist` says
-    what is other in the odd layer's backward of the distributed side."""
+def trained(layers: int = 20, *, odd: int = 9, dist: str = "", factor: float = 1.0) -> Pair:
+    """A forward and its backward, over dp and tp: x + (x u)^2 d in each layer (times a `factor`, both ways); gradients
+    of all u and d. `dist` says what is other in the odd layer's backward of the distributed side."""
     pair = Pair("dp=2,tp=2")
     b, d = pair.base, pair.dist
     b.input("x", (8, 6))
@@ -95,7 +95,8 @@ def trained(layers: int = 20, *, odd: int = 9, dist: str = "") -> Pair:
         for n in range(layers):
             h = p.matmul(x, named[f"u{n}"])
             kept.append((x, h))
-            x = p.add(x, over(p.matmul(p.multiply(h, h), named[f"d{n}"]), "tp"))
+            square = p.multiply(h, h) if factor == 1.0 else p.multiply(p.multiply(h, h), factor)
+            x = p.add(x, over(p.matmul(square, named[f"d{n}"]), "tp"))
         gradient, outputs = x, []
         for n in reversed(range(layers)):
             how = dist.split() if n == odd and p is d else []
@@ -106,6 +107,7 @@ def trained(layers: int = 20, *, odd: int = 9, dist: str = "") -> Pair:
             back = p.multiply(twice, p.dot(gradient, named[f"d{n}"], ([1], [1])))
             outputs.append(over(p.dot(x, back, ([0], [0])), "dp"))
             through = p.dot(back, named[f"u{n}"], ([1], [1]))
+            through = through if factor == 1.0 else p.multiply(through, factor)
             gradient = p.add(gradient, through if "pending" in how else over(through, "tp"))
         p.output(*outputs, gradient)
     return pair
