@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
@@ -27,10 +27,10 @@ from .draft import Edit
 from .guess import guess
 from .propose import BY_PROOF, STOPS, Proposal, Proposals, Said, cone, propose
 from .state import Output, Progress, State, Tried, by_formulas, is_right, proved, refuted_at_once
-from .verbs import apply
+from .verbs import apply, changes
 from .window import windows
 
-SECONDS = 40.0
+SECONDS = 20.0
 """CPU time for trying edits; runs of the rules on what agrees come on top."""
 ROUNDS = 6
 TRIED = 24
@@ -121,9 +121,20 @@ def mend(
             state, found.first, found.faults = way, further, {**found.faults, **further.faults}
     if state.wrong:
         state = guess(start, state, options, progress)
-    found.tried, found.proved = state.tried, state.proved
+    found.tried, found.proved = _that_change(facts, state.tried), state.proved
     if found.complete:
         found.sent = _sent(facts, state.facts, search.readings)
+    return found
+
+
+def _that_change(facts: Facts, tried: Iterable[Tried]) -> list[Tried]:
+    """Without edits that leave everything as it is: of a loop's turns some may be right."""
+    found = []
+    for each in tried:
+        edits = each.proposal.edits
+        telling = tuple(edit for edit in edits if len(edits) == 1 or changes(facts, edit))
+        facts = apply(facts, edits)
+        found.append(replace(each, proposal=replace(each.proposal, edits=telling or edits)))
     return found
 
 
@@ -251,6 +262,8 @@ def _nearer(state: State, partial: Iterable[tuple[Proposal, Facts]], deadline: f
         try:
             program = load_program(facts.tables)
             search = state.run(program)
+            if len(State(facts, search, []).wrong) > least[0]:
+                continue
             if search.sizes == "own":
                 search.readings = readings(program, search)
             elif search.counterexamples:

@@ -28,9 +28,10 @@ SECONDS = 60.0
 ORDER = (
     "given back", "again", "gathered", "at hand", "cut", "beside", "whole added", "joined", "origin", "late",
     "before", "axis", "reducer", "mixed", "every rank", "piece", "kind", "constants", "line", "constant", "attributes",
-    "term", "operand", "unreduced", "averaged", "far", "scaled", "rescaled", "scaled beside", "common line",
-    "left out", "factor", "accumulated", "enters", "direction", "order", "turns", "block", "pieces", "resent",
-    "numbers", "stale", "in step", "newer", "other block", "turned", "along", "inside", "function", "repeated", "stops",
+    "term", "operand", "unreduced", "averaged", "far", "by one", "scaled", "rescaled", "scaled beside",
+    "common line", "left out", "factor", "accumulated", "as often", "enters", "direction", "order", "turns", "block",
+    "pieces", "resent", "numbers", "stale", "in step", "newer", "other block", "turned", "along", "inside", "function",
+    "repeated", "stops",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
@@ -260,6 +261,8 @@ def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Prop
     edits.sort(key=lambda e: (ORDER.index(e.why), order.get(e.cause, 0), e))
     words = {tuple(row[:5]): str(row[5]) for row in program.relation("advice")}
     lines = _lines(facts, {edit.cause for edit in edits})
+    if facts["source"]:  # of what has lines: what nobody wrote is edited as a whole
+        lines = {op: line if line != op else "" for op, line in lines.items()}
     bundles: dict[tuple[object, ...], dict[object, Edit]] = defaultdict(dict)
     for edit in edits:
         how = edit.how.split(";")[0] if edit.verb in ALONG else ""

@@ -26,6 +26,16 @@ def apply(facts: Facts, edits: Iterable[Edit]) -> Facts:
     return _whole(draft.facts)
 
 
+def changes(facts: Facts, edit: Edit) -> bool:
+    """Whether an edit makes another program of the facts; one that cannot be made alone does."""
+    try:
+        edited = apply(facts, [edit])
+    except InputError:
+        return True
+    own = [(rows, facts[table]) for table, rows in edited.tables.items() if rows is not facts.tables[table]]
+    return any(len(rows) != len(before) or {*rows} != {*before} for rows, before in own)
+
+
 def _whole(facts: Facts) -> Facts:
     """The facts, where all that is read or given back is an input or made by one op. InputError where it is not."""
     made = [row[2] for table in ("result", "input") for row in facts[table]]

@@ -17,7 +17,7 @@ from scalify_dl.prove.view import View, user_frames
 
 from .localisation import BY_SHAPE, attributes_apart, named, root_causes_of
 
-_FACTORS = ("again", "scaled", "rescaled", "scaled beside", "common line", "factor", "enters")
+_FACTORS = ("again", "by one", "scaled", "rescaled", "scaled beside", "as often", "common line", "factor", "enters")
 """Kinds of faults that make a multiple."""
 PROMISED = ("turns", "resent", "pieces", "newer", "block")
 """Kinds of faults whose sentences say what an edit mends: nothing, where it was not taken."""

@@ -171,3 +171,21 @@ def test_dims_that_a_reshape_mixes_up_are_told_apart() -> None:
     assert cause.kind == "reshape"
     assert cause.suggestion[0].startswith("tell the dims apart that reshape puts together, and move dim 1 to place 0")
     assert cause.tried == ("with this edit the output is PROVED",)
+
+
+def test_turns_that_an_edit_leaves_as_they_are_are_not_blamed() -> None:
+    """One of three sums is over other ranks: the edit of all turns changes that one."""
+    pair = Pair("dp=2,tp=2")
+    for p in (pair.base, pair.dist):
+        x = p.input("x", (4, 6)) if p is pair.base else pair.dist.shard("x", {})
+        for n in range(3):
+            shapes = ((f"w{n}", (6, 8), {1: "tp"}), (f"v{n}", (8, 6), {0: "tp"}))
+            w, v = (p.input(k, s) if p is pair.base else pair.dist.shard(k, cut) for k, s, cut in shapes)
+            x = p.matmul(p.tanh(p.matmul(x, w)), v)
+            if p is pair.dist:
+                x = pair.dist.all_reduce(x, "dp" if n == 1 else "tp")
+        p.output(x)
+    cause = first_of(at_lines(pair.facts(), {"all-reduce": 4}))
+    assert cause.suggestion == ("all-reduce over tp",)
+    assert not any("likewise" in text for text in cause.found), cause.found
+    assert cause.tried == ("with this edit the output is PROVED",)
