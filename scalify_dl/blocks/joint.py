@@ -127,6 +127,12 @@ def joined(base: Graph, dist: Graph, given: Mapping[Tensor, Key], pairs: Sequenc
         copied, at = joint.copied, joint.at
         for op in graph.ops:
             words, operands = says(op, said), op.operands
+            if copied.keys().isdisjoint(operands) and operands:
+                kind = known.setdefault((side, words, -1 - len(operands)), len(known))
+                node = joint.node(op, kind, [at[t] for t in operands], side)
+                for n, t in enumerate(op.results):
+                    at[t] = node, n
+                continue
             alike = [copied.get(t, _NONE)[1] for t in operands]
             if -1 not in alike and (all(t in fixed for t in operands) or all(is_integer(t.dtype) for t in op.results)):
                 kind = known.setdefault(("copied", side, words, *alike), len(known))

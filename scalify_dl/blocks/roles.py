@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,10 @@ FEWEST = 4
 PART = 0.25
 """How much of the programs has to repeat."""
 ROUNDS = 24
+
+
+Near = list[list[tuple[int, int]]]
+"""By node: what it reads and what reads it, each with the slot, negative for what it reads."""
 
 
 class Edges:
@@ -32,6 +37,25 @@ class Edges:
         self.source = np.array(source, np.int64)
         self.target = np.array(target, np.int64)
         self.slot = np.array(slot, np.int64)
+
+    def near(self, count: int) -> Near:
+        """What is beside each node."""
+        node = np.stack([self.source, self.target], axis=1).ravel()
+        other = np.stack([self.target, self.source], axis=1).ravel()
+        slot = np.stack([self.slot + 1, -self.slot - 1], axis=1).ravel()
+        order = np.argsort(node, kind="stable")
+        ends = np.searchsorted(node[order], np.arange(count + 1)).tolist()
+        beside = [*zip(other[order].tolist(), slot[order].tolist(), strict=True)]
+        return [beside[a:b] for a, b in pairwise(ends)]
+
+    def border(self, role: list[int]) -> list[int]:
+        """Nodes of a role beside nodes of none."""
+        inside = np.array(role) >= 0
+        source, target = inside[self.source], inside[self.target]
+        nodes: list[int] = np.unique(
+            np.concatenate([self.source[source & ~target], self.target[target & ~source]])
+        ).tolist()
+        return nodes
 
 
 def _mixed(values: Numbers, by: int) -> Numbers:
@@ -81,10 +105,6 @@ def depths(joint: Joint) -> list[int]:
     return found
 
 
-Near = list[list[tuple[int, int]]]
-"""By node: what it reads and what reads it, each with the slot, negative for what it reads."""
-
-
 class Roles:
     """`role[node]` (-1: none) and `block[node]`: the number of the block, whatever the order of the blocks is; what is
     beside each node."""
@@ -121,10 +141,7 @@ def roles(joint: Joint, edges: Edges) -> Roles | None:
             break
     if seed is None:
         return None
-    near: list[list[tuple[int, int]]] = [[] for _ in role]
-    for s, t, slot in zip(edges.source.tolist(), edges.target.tolist(), edges.slot.tolist(), strict=True):
-        near[s].append((t, slot + 1))
-        near[t].append((s, -slot - 1))
+    near = edges.near(len(role))
     queue = deque(seed)
     for n, node in enumerate(seed):
         block[node] = n
@@ -198,7 +215,7 @@ def _extended(joint: Joint, edges: Edges, near: Near, role: list[int], block: li
         (usual, most), *rest = places.most_common(2)
         if not rest or rest[0][1] * 4 < most:
             steps[key] = usual
-    queue = deque(node for node, r in enumerate(role) if r >= 0 and any(role[o] < 0 for o, _ in near[node]))
+    queue = deque(edges.border(role))
     taken = {(r, block[node]) for node, r in enumerate(role) if r >= 0}
     while queue:
         node = queue.popleft()

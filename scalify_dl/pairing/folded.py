@@ -99,7 +99,8 @@ def _fold(graph: Graph, top: Graph, others: Numbers) -> int:
                 known[op.result], fractions[op.result] = value, literal.rational
                 exact.add(op.result)
             continue
-        if not op.operands or not all(x in known for x in op.operands) or (computed := _computed(op, known)) is None:
+        operands = op.operands
+        if not operands or operands[0] not in known or (computed := _computed(op, known)) is None:
             continue
         result = op.result
         known[result], is_exact = computed
@@ -138,7 +139,7 @@ def _rounds(op: Op, value: Number, fraction: Fraction) -> bool:
 
 def _computed(op: Op, known: dict[Tensor, Number]) -> tuple[Number, bool] | None:
     """What an op makes of known numbers, and whether that is exact."""
-    if len(op.results) != 1:
+    if len(op.results) != 1 or any(x not in known for x in op.operands):
         return None
     dtype, values = op.result.dtype, [known[x] for x in op.operands]
     if is_integer(dtype):

@@ -14,6 +14,8 @@ from .batched import batched
 from .branches import selected
 from .regions import everywhere, producers
 
+BATCHED = ("gather", "scatter")
+
 
 def normalise(graph: Graph, *, batches: bool = True) -> None:
     """Rewrites a graph and its regions in place; operands that nothing uses any more stay. `batches`: positions among
@@ -26,8 +28,8 @@ def normalise(graph: Graph, *, batches: bool = True) -> None:
         opened = ((selected(op, made) if op.kind == "conditional" else None) or [op] for op in graph.ops)
         graph.ops = [new for some in opened for new in some]
         made = producers(graph.ops)
-    if batches and any(op.kind in ("gather", "scatter") for op in graph.ops):
-        graph.ops = [new for op in graph.ops for new in (*batched(op, made), op)]
+    if batches and any(op.kind in BATCHED for op in graph.ops):
+        graph.ops = [new for op in graph.ops for new in ((*batched(op, made), op) if op.kind in BATCHED else (op,))]
     for op in graph.ops:
         if op.kind == "divide" and (x := _logistic_argument(op, made)) is not None:
             op.kind, op.operands = "logistic", [x]

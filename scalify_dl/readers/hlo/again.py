@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scalify_dl.ir.graph import Frame, Literal, Op, Tensor
 
@@ -72,31 +72,22 @@ class Again:
             met = Met(made[0], [(x.dtype, x.shape) for x in given], constants, call)
             self.met.setdefault(like, []).append(met)
 
-    def made(self, i: Instruction, like: Written, operands: Sequence[object], call: Sequence[Frame]) -> Op | None:
+    def made(self, i: Instruction, like: Written, operands: list[Any], call: Sequence[Frame]) -> Op | None:
         """The op of an instruction, where one that is written alike was met, of operands of the same types."""
-        given = [x for x in operands if isinstance(x, Tensor)]
-        types = [(x.dtype, x.shape) for x in given]
+        try:
+            types = [(x.dtype, x.shape) for x in operands]
+        except AttributeError:  # a tuple or a token
+            return None
         for op, before, constants, within in self.met.get(like, ()):
-            if types == before and within is call and len(given) == len(operands):
-                if not constants:
-                    break
+            if types == before and within is call:
                 count = len(op.operands)
-                if constants == [x.literal for x in given[count:]]:
-                    del given[count:]
+                if not constants or constants == [x.literal for x in operands[count:]]:
                     break
         else:
             return None
         name, was = i.name, op.results[0]
-        return Op(
-            op.kind,
-            given,
-            [Tensor(was.dtype, was.shape, name)],
-            name,
-            op.numbers,
-            op.symbols,
-            groups=op.groups,
-            source=op.source,
-            at=(i.line, i.column),
-            channel=0 if op.groups is None else i.written.channel,
-            rounding=op.rounding,
-        )
+        made = Op(op.kind, operands[:count], [Tensor(was.dtype, was.shape, name)], name, op.numbers, op.symbols)
+        made.source, made.at, made.rounding = op.source, (i.line, i.column), op.rounding
+        if op.groups is not None:
+            made.groups, made.channel = op.groups, i.written.channel
+        return made
