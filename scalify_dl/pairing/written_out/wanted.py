@@ -4,7 +4,8 @@ of two programs has."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from itertools import repeat
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.mesh import Mesh
@@ -54,8 +55,13 @@ def _turn_after_turn(ops: Sequence[Op], numbered: set[Tensor]) -> Iterator[Op]:
 
 def loops_of_one_side(base: Graph, dist: Graph) -> set[Loop]:
     """Loops of which one program has more than the other: no induction, carried value by carried value, pairs these."""
-    counts = Counter(_loops(base)), Counter(_loops(dist))
-    return {loop for loop in counts[0] | counts[1] if counts[0][loop] != counts[1][loop] and 0 <= loop[0] <= TURNS}
+    found: set[Loop] = set()
+    while True:  # what is inside of a loop that is written out is there in each of its turns
+        counts = Counter(_loops(base, found)), Counter(_loops(dist, found))
+        more = {loop for loop in counts[0] | counts[1] if counts[0][loop] != counts[1][loop] and 0 <= loop[0] <= TURNS}
+        if more <= found:
+            return found
+        found |= more
 
 
 def loops_of(graph: Graph) -> set[Loop]:
@@ -63,13 +69,16 @@ def loops_of(graph: Graph) -> set[Loop]:
     return {loop for loop in _loops(graph) if 0 <= loop[0] <= TURNS}
 
 
-def _loops(graph: Graph) -> Iterator[Loop]:
-    """Every loop, those inside of others included."""
+def _loops(graph: Graph, written: Container[Loop] = (), times: int = 1) -> Iterator[Loop]:
+    """Every loop, those inside of others included: as often as there are turns of those that are written out."""
     for op in graph.ops:
+        inner = times
         if op.kind == "while":
-            yield loop_of(op)
+            loop = loop_of(op)
+            yield from repeat(loop, times)
+            inner *= max(loop[0], 1) if loop in written else 1
         for region in op.regions:
-            yield from _loops(region)
+            yield from _loops(region, written, inner)
 
 
 def loop_of(op: Op) -> Loop:

@@ -50,3 +50,38 @@ def test_a_gradient_through_layers_is_divided_by_the_count_at_the_end(
         baseline=lambda: (base, arguments()),
     )  # fmt: skip
     assert captured.verify().verdict.value == verdict
+
+
+def recurrent(w, x):  # type: ignore[no-untyped-def]
+    def cell(h, x):  # type: ignore[no-untyped-def]
+        h = jnp.tanh(h @ w + x)
+        return h, h
+
+    _, hs = lax.scan(cell, jnp.zeros_like(x[:, 0]), x.swapaxes(0, 1))
+    return (hs**2).mean()
+
+
+def accumulated(mesh, factor: float = 0.5):  # type: ignore[no-untyped-def]
+    """Two micro-batches on each rank, each through a loop of its own."""
+
+    def local(w, x):  # type: ignore[no-untyped-def]
+        def micro(total, x):  # type: ignore[no-untyped-def]
+            return total + jax.grad(recurrent)(w, x), None
+
+        total, _ = lax.scan(micro, jnp.zeros_like(w), x.reshape(2, -1, *x.shape[1:]))
+        return lax.pmean(total * factor, "dp")
+
+    return jax.jit(jax.shard_map(local, mesh=mesh, in_specs=(P(), P("dp")), out_specs=P(), check_vma=False))
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(0.5, "PROVED"), (1.0, "REFUTED")])
+def test_loops_inside_of_a_loop_over_micro_batches_are_written_out_with_it(
+    tmp_path: Path, factor: float, verdict: str
+) -> None:
+    rng = np.random.default_rng(5)
+    given = tuple(rng.normal(size=s).astype("float32") for s in ((4, 4), (8, 3, 4)))
+    captured = capture_step(
+        lambda mesh: (accumulated(mesh, factor), given), {"dp": 2}, tmp_path / "step",
+        baseline=lambda: (jax.grad(recurrent), given),
+    )  # fmt: skip
+    assert captured.verify().verdict.value == verdict
