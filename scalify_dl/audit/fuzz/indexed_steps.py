@@ -249,6 +249,8 @@ def filled_read(w: World) -> None:
             last = rows - 1 if not w.slip() else rows - 2
             off = w.rng.choice([0, 1, 3])  # a comparison with a number is decided before anything corresponds
             c = w.emit(g, "add", [c, g.splat(off, "s32", i.shape)]) if off else c
+            if w.chance(0.5):  # bounds of its operands do not decide it either: it is a claim about ids
+                c = w.emit(g, "subtract", [w.emit(g, "add", [c, c]), c])
             known = w.emit(g, "and", [
                 w.emit(g, "compare", [c, g.splat(off, "s32", i.shape)], direction="GE"),
                 w.emit(g, "compare", [c, g.splat(last + off, "s32", i.shape)], direction="LE"),
