@@ -12,7 +12,8 @@ from itertools import combinations
 from math import comb, gcd, lcm
 
 from . import laws
-from .finite import Leaf
+from .extended import Masked
+from .finite import Leaf, indicator
 from .form import Form, Monomial, Number
 
 MOST_SETS = 80
@@ -22,6 +23,21 @@ MOST_SETS = 80
 def place(row: list[Form], j: int) -> Leaf:
     """Where the j-th greatest of a row is."""
     return Leaf(("order", ordered_alike(tuple(row)), j), 0, len(row))
+
+
+def hidden(row: list[Masked]) -> int | None:
+    """How many of a row are −∞, where these are its greatest, found before; None where others are."""
+    field = row[0].flag.field
+    left = [field.one - cell.flag for cell in row]
+    if not any(field.elements[n].kind == "equals" for form in left for m in form.terms for n, _ in m):
+        return None
+    alike = ordered_alike(tuple(cell.form for cell in row))
+    for count in range(len(row)):
+        if all(form.value == 0 for form in left):
+            return count
+        here = Leaf(("order", alike, count), 0, len(row))
+        left = [form - indicator(field, here, i) for i, form in enumerate(left)]
+    return None
 
 
 def ordered_alike(row: tuple[Form, ...]) -> tuple[Form, ...]:

@@ -16,7 +16,7 @@ from scalify_dl.oracle.meaning.windows import Window
 
 from . import elementwise, extended, laws, order
 from .cells import Array, as_cell, folded, is_symbolic, mapped, over_axes, reals, total
-from .extended import Cell
+from .extended import Cell, Masked
 from .finite import FEW, Leaf, Table, cases, leaf_table, together
 from .form import Field, Form, Undecided
 from .formulas import formula
@@ -42,22 +42,35 @@ def _places(call: Call, name: str, x: Array, axis: int) -> Array:
     return over_axes(x, (axis,), lambda cells: leaf_table(_place(cells, 0, name), dtype))  # type: ignore[arg-type, return-value]
 
 
+def _row(cells: list[Cell], j: int, name: str) -> tuple[list[Form], int] | None:
+    """Numbers, and which of them in order the j-th greatest element of a row is (minus the j-th least where the name
+    says so): of a row of which the greatest, found before, are −∞ now, one further on. None of other infinities."""
+    seen = [extended.negate(cell) if name == "argmin" else cell for cell in cells]
+    masked = [Masked(cell.field.one, cell) if isinstance(cell, Form) else cell for cell in seen]
+    count = 0 if all(isinstance(cell, Form) for cell in cells) else None
+    if count is None and all(isinstance(cell, Masked) and cell.sign < 0 for cell in masked):
+        count = order.hidden(masked)
+    return None if count is None or count + j >= len(cells) else ([cell.form for cell in masked], count + j)
+
+
 def _place(cells: list[Cell], j: int, name: str) -> Leaf:
     """Where the j-th greatest element of a row is; the j-th least where the name says so."""
-    if all(isinstance(cell, Form) for cell in cells):
-        forms: list[Form] = [extended.finite(cell, name) for cell in cells]
-        return order.place([-form for form in forms] if name == "argmin" else forms, j)
-    return Leaf((name, j, tuple(cells)), 0, len(cells))
+    row = _row(cells, j, name)
+    return order.place(*row) if row else Leaf((name, j, tuple(cells)), 0, len(cells))
 
 
 def _in_order(field: Field, cells: list[Cell], j: int, name: str) -> Cell:
     """The j-th greatest (or least) element of a row."""
-    if all(isinstance(cell, Form) for cell in cells):
-        forms: list[Form] = [extended.finite(cell, name) for cell in cells]
-        found = order.greatest(forms, len(forms) - 1 - j if name == "argmin" else j)
-        if found is not None:
-            return found
-    return _picked(field, cells, _place(cells, j, name))
+    found = _number_in_order(cells, j, name)
+    return found if found is not None else _picked(field, cells, _place(cells, j, name))
+
+
+def _number_in_order(cells: list[Cell], j: int, name: str) -> Form | None:
+    row = _row(cells, j, name)
+    if row is None:
+        return None
+    forms, n = row
+    return order.greatest(*row) if name != "argmin" else order.greatest([-f for f in forms], len(forms) - 1 - n)
 
 
 def _picked(field: Field, cells: list[Cell], leaf: Leaf) -> Cell:
@@ -173,18 +186,20 @@ def _reducer(field: Field, name: str, dtype: str) -> Callable[[list[Cell]], Cell
     if name in ("max", "min") and dtype != "pred":
         function = extended.maximum if name == "max" else extended.minimum
         one_by_one = folded(function, extended.infinite(field, -1 if name == "max" else 1))
-        return lambda cells: _extreme(cells, name) if cells and all(isinstance(cell, Form) for cell in cells) else (
-            one_by_one(cells))  # fmt: skip
+        return lambda cells: one_by_one(cells) if (found := _extreme(cells, name)) is None else found
     if name in ("and", "or") and dtype == "pred":
         first = field.one if name == "and" else field.zero
         return folded(lambda x, y: elementwise.TRUTHS[name](x, y), first)
     raise Undecided(f"a reduction by `{name}` of {dtype}")
 
 
-def _extreme(cells: list[Cell], name: str) -> Form:
-    """The greatest (or least) of many numbers: all together, since each step of a fold looks at all before it."""
-    forms: list[Form] = [extended.finite(cell, name) for cell in cells]
-    return laws.most(forms) if name == "max" else laws.least(forms)
+def _extreme(cells: list[Cell], name: str) -> Form | None:
+    """The greatest (or least) of many numbers: all together, since each step of a fold looks at all before it. None
+    where some may be infinite, unless these are the greatest, found before."""
+    if cells and all(isinstance(cell, Form) for cell in cells):
+        forms: list[Form] = [extended.finite(cell, name) for cell in cells]
+        return laws.most(forms) if name == "max" else laws.least(forms)
+    return _number_in_order(cells, 0, "top-k" if name == "max" else "argmin") if cells else None
 
 
 @formula("reduce-window")

@@ -68,7 +68,8 @@ def _element(field: Field, number: int, name: Namer, depth: int) -> str:
         if leaf.is_made("order"):
             row = ", ".join(_sum(form, name, depth) for form in leaf.name[1])
             return f"[place of the {leaf.name[2] + 1}. greatest of ({row}) is {value}]"
-        return f"[{name(leaf.name)} = {value}]"
+        made = isinstance(leaf.name, tuple) and len(leaf.name) != 2  # not an element of an input
+        return f"[{'a place of a row' if made else name(leaf.name)} = {value}]"
     if isinstance(content, Form):
         return f"{'log' if kind == 'log' else ''}({_sum(content, name, depth)})"
     if kind == "function":

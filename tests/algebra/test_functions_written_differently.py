@@ -112,6 +112,18 @@ def two_experts_by_logits(x: Any, gate: Any, w: Any, *, shown: int = 2) -> Any:
     return jnp.einsum("te,td,edf->tf", hot[:, :shown].sum(1), x, w)
 
 
+def one_after_the_other(x: Any, gate: Any, w: Any, *, hidden: float = -jnp.inf) -> Any:
+    """Two experts of each token: the greatest, and the greatest of those that are left."""
+    p, out, chosen = softmax(x @ gate), jnp.einsum("td,edf->tef", x, w), []
+    left = p
+    for _ in range(2):
+        hot = jax.nn.one_hot(jnp.argmax(left, -1), 3)
+        chosen.append((hot, left.max(-1)))
+        left = jnp.where(hot > 0, hidden, left)
+    shared = sum(hot * top[:, None] for hot, top in chosen) / sum(top for _, top in chosen)[:, None]
+    return jnp.einsum("te,tef->tf", shared, out)
+
+
 def top_over_ranks(x: Any, *, shifted: bool = True) -> Any:
     """The greatest of each row, and where it is, through those of each rank."""
     place = jnp.argmax(x, -1) + lax.axis_index("x") * (x.shape[1] if shifted else 0)
@@ -179,6 +191,10 @@ PAIRS: dict[str, tuple[Function, Function, Function, dict[str, Any]]] = {
     "experts by gathered weights": (
         experts, experts_gathered, lambda *a: experts_gathered(*a, least=True),
         {"args": [(6, 2), (2, 4), (4, 2, 3)]},
+    ),
+    "two experts, one after the other": (
+        two_experts, one_after_the_other, lambda *a: one_after_the_other(*a, hidden=0.5),
+        {"args": [(2, 2), (2, 3), (3, 2, 2)]},
     ),
     "two experts": (
         two_experts, two_experts_by_logits, lambda *a: two_experts_by_logits(*a, shown=1),
