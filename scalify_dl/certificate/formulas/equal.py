@@ -14,6 +14,8 @@ FEW_TERMS = 24
 SPLITS = 7
 """How many signs are supposed, one inside another."""
 
+UNKNOWNS = ("input", "chosen", "order", "placed")
+"""Kinds of atoms that are made of no others."""
 Signs = dict[Sum, int]
 """What is known in a case: 2 or −2 for what is above or below zero, 0 for what is zero, 1 or −1 for what is not below
 or not above zero."""
@@ -42,6 +44,9 @@ def _not_zero(atoms: Atoms) -> Iterator[Sum]:
 
 def _zero(atoms: Atoms, form: Form, known: Signs, splits: int) -> bool:
     form = _simpler(atoms, form, known)
+    parts = _apart(atoms, form)
+    if len(parts) > 1 and all(_zero(atoms, part, known, splits) for part in parts):
+        return True
     if len(form.terms) <= FEW_TERMS or splits == 0 or not _cases(atoms, form):
         form = numerator(form)
     if not form.terms:
@@ -63,6 +68,36 @@ def _zero(atoms: Atoms, form: Form, known: Signs, splits: int) -> bool:
         for sign in cases
         if not _contradicted(atoms, p if sign > 0 else -p, abs(sign), known)
     )
+
+
+def _apart(atoms: Atoms, form: Form) -> list[Form]:
+    """Sums of terms of which no two have an unknown in common, what has none shared out among them alike: the form is
+    their sum, so it is zero where each of them is."""
+    groups: list[tuple[set[Any], Form]] = []
+    alone, known = atoms.number(0), dict[int, set[Any]]()
+
+    def found(atom: int) -> set[Any]:
+        if atom not in known:
+            inner = atoms.inside(Form(atoms, {((atom, Fraction(1)),): Fraction(1)}), set())
+            known[atom] = {data[0] if kind == "chosen" else data for kind, data in inner if kind in UNKNOWNS}
+        return known[atom]
+
+    for product, factor in form.terms.items():
+        term = Form(atoms, {product: factor})
+        names: set[Any] = set().union(*(found(atom) for atom, _ in product))
+        if not names:
+            alone = alone + term
+            continue
+        kept = []
+        for group in groups:
+            if group[0].isdisjoint(names):
+                kept.append(group)
+            else:
+                names |= group[0]
+                term = term + group[1]
+        groups = [*kept, (names, term)]
+    share = alone.times(Fraction(1, len(groups))) if groups else alone
+    return [part + share for _, part in groups]
 
 
 def _contradicted(atoms: Atoms, p: Form, sign: int, known: Signs) -> bool:

@@ -226,12 +226,16 @@ class Atoms:
 
     def need(self, what: str, form: Form) -> None:
         """Something must be so for a step to be right."""
-        holds = {"nonzero": form.positive() or (-form).positive(), "positive": form.positive()}
-        if not holds.get(what, form.nonnegative()):
-            if form.value is not None:
-                raise Unknown(f"a number that is not {what}")
-            key = form.parted(positive=True)[2].key  # (first: what it asks may put another table there)
-            self.needs[what, key] = form
+        if self._holds(what, form):
+            return
+        if form.value is not None:
+            raise Unknown(f"a number that is not {what}")
+        rest = form.parted(positive=True)[2]  # (first: what it asks may put another table there)
+        if not self._holds(what, rest):  # what it is times is above zero
+            self.needs[what, rest.key] = form
+
+    def _holds(self, what: str, form: Form) -> bool:
+        return {"nonnegative": form.nonnegative(), "nonzero": (-form).positive()}.get(what, False) or form.positive()
 
     def power(self, form: Form, exponent: Fraction) -> Form:
         """A power with a rational exponent."""

@@ -9,6 +9,7 @@ from math import prod
 from scalify_dl.ir.graph import Tensor
 
 from .core import Context, Unsupported, lower
+from .dims import axis
 
 Pair = Sequence[int]
 
@@ -101,6 +102,21 @@ class _Windows:
         """For each place in a window where it is in the first one."""
         for at in product(*map(range, self.kernel)):
             yield [i * d for i, d in zip(at, self.dilation, strict=True)]
+
+
+@lower("aten.unfold", "aten.unfold_copy")
+def unfold(c: Context, x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Windows of a dim: where they begin is in its place, what is in them is a dim at the end."""
+    d, n = axis(dimension, len(x.shape)), len(x.shape)
+    if not n:
+        return c.reshape(x, (1,))
+    count = (x.shape[d] - size) // step + 1
+    rest = [x.shape[:d], x.shape[d + 1 :]]
+    if size == step and count * size == x.shape[d]:
+        split = c.reshape(x, (*rest[0], count, size, *rest[1]))
+        return c.transpose(split, [*range(d + 1), *range(d + 2, n + 1), d + 1])
+    parts = [c.slice(x, d, first, first + (count - 1) * step + 1, step) for first in range(size)]
+    return c.concatenate([c.reshape(part, (*rest[0], count, *rest[1], 1)) for part in parts], n)
 
 
 @lower("aten.im2col")
