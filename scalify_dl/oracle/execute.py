@@ -7,7 +7,6 @@ Values that are one object on several ranks are computed once.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,7 +21,7 @@ from .meaning import COLLECTIVES, GROUPED, MEANINGS, RANDOM, Call, Unsupported, 
 from .meaning.control import opaque
 from .program import Graph, Op, Program
 from .rounded import jumps, of_constants
-from .together import Stacked, run_together
+from .together import Stacked, meet_together, run_together
 
 Array = np.ndarray[Any, Any]
 PerRank = dict[int, Array]
@@ -77,8 +76,9 @@ def _freed(graph: Graph) -> list[list[str]]:
 
 def _apart(operands: list[PerRank]) -> bool:
     """Whether ranks have values of their own."""
-    if any(isinstance(value, Stacked) for value in operands):
-        return True
+    for value in operands:
+        if isinstance(value, Stacked):
+            return True
     return len({tuple(map(id, x)) for x in zip(*(v.values() for v in operands), strict=False)}) >= TOGETHER
 
 
@@ -113,6 +113,7 @@ class Machine:
     """Of which ranks `jitter` moves values; None: of all."""
     freed: dict[str, list[list[str]]] = field(default_factory=dict)
     """Values that are used no more after each op, by graph."""
+    lanes: dict[tuple[int, ...], slice | list[int]] = field(default_factory=dict)
     rounded: Values = field(default_factory=dict)
     """What is made of constants alone, rounded at each step."""
 
@@ -202,7 +203,7 @@ class Machine:
         if self.jitter is None or op.kind in MOVES:
             return value
         if isinstance(value, Stacked) and value.whole.dtype.kind in "fc":
-            lanes = [lane for lane, rank in enumerate(value.ranks) if self.moved is None or rank in self.moved]
+            lanes = self._lanes(value.ranks)
             whole = np.array(value.whole)
             whole[lanes] = _moved(whole[lanes], self.jitter)
             return Stacked(value.ranks, whole)
@@ -216,6 +217,14 @@ class Machine:
                 done[id(x)] = _moved(x, self.jitter)
             result[rank] = done[id(x)]
         return result
+
+    def _lanes(self, ranks: tuple[int, ...]) -> slice | list[int]:
+        """Where the ranks are whose values `jitter` moves."""
+        if ranks not in self.lanes:
+            found = [lane for lane, rank in enumerate(ranks) if self.moved is None or rank in self.moved]
+            in_a_row = found and found[-1] - found[0] + 1 == len(found)
+            self.lanes[ranks] = slice(found[0], found[-1] + 1) if in_a_row else found
+        return self.lanes[ranks]
 
     def _typed(self, op: Op, tensor: str, value: PerRank) -> PerRank:
         declared = self.program.tensors[tensor]
@@ -246,10 +255,12 @@ class Machine:
         depends_on_rank = bool(op.by_rank) or op.kind in ("partition-id", "replica-id", "empty")
         if len(ranks) >= TOGETHER and not depends_on_rank and _apart(operands):
             call = Call(op, ranks[0], types, self.rounding, self.seed)
-            with suppress(ValueError, IndexError, TypeError):  # told below, of the rank that it is of
+            try:
                 stacked = run_together(op, ranks, operands, call, types)
-                if stacked is not None:
-                    return [stacked]
+            except (ValueError, IndexError, TypeError):  # told below, of the rank that it is of
+                stacked = None
+            if stacked is not None:
+                return [stacked]
         done: dict[tuple[int, ...], list[Array]] = {}
         results: list[PerRank] = [{} for _ in types]
         for rank in ranks:
@@ -350,6 +361,9 @@ class Machine:
             if any(
                 r.op.kind != op.kind or r.op.groups != op.groups or r.op.pairs != op.pairs for r in members.values()
             ):
+                continue
+            if len(members) == 1:
+                answers[i] = meet_together(op, request.values) or self._together(op, request.values)
                 continue
             values = {rank: x for r in members.values() for rank, x in r.values.items()}
             results = self._together(op, values)

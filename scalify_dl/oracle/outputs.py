@@ -27,6 +27,7 @@ class Output:
 
 def outputs_of(program: Program, wanted: Collection[str] | None, search: Search) -> list[Output]:
     pending = []
+    known: dict[tuple[tuple[int, ...], tuple[int, ...]], list[Layout]] = {}
     for dist, base, text in program.expects:
         if wanted is not None and dist not in wanted:
             continue
@@ -34,7 +35,9 @@ def outputs_of(program: Program, wanted: Collection[str] | None, search: Search)
             candidates = [layout_of(text)]
         else:
             shapes = program.tensors[base].shape, program.tensors[dist].shape
-            candidates = list(default_layouts(*shapes, program.mesh))
+            if shapes not in known:
+                known[shapes] = list(default_layouts(*shapes, program.mesh))
+            candidates = [*known[shapes]]
         if candidates:
             pending.append(Output(dist, base, candidates))
         else:

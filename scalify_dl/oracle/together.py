@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .meaning import MEANINGS, Call
-from .meaning.base import accumulated, reduce_over
+from .meaning.base import accumulated, reduce_over, reducer
 from .meaning.contraction import dot_general
 from .meaning.elementwise import PLAIN
 from .meaning.structural import broadcasted
@@ -83,6 +83,31 @@ def run_together(
     if found is None or found.size > SMALL * len(ranks):
         return None
     return Stacked(ranks, found)
+
+
+def meet_together(op: Op, value: Mapping[int, Array]) -> Stacked | None:
+    """What ranks get of an all-reduce or all-gather in groups of one size; None where each group has to meet by
+    itself."""
+    if not isinstance(value, Stacked) or op.kind not in ("all-reduce", "all-gather"):
+        return None
+    places, whole = _places(value.ranks), value.whole
+    groups = op.groups or [sorted(value.ranks)]
+    members = np.array([[places[rank] for rank in group] for group in groups if len(group) == len(groups[0])])
+    if members.size != len(value.ranks) or len({*members.flat}) != members.size:
+        return None
+    parts = [whole[column] for column in members.T]
+    if op.kind == "all-gather":
+        if whole.size * len(parts) > SMALL * len(value.ranks):
+            return None
+        total = np.concatenate(parts, axis=op.number("dimension", 0)[0] + 1)
+    else:
+        total, function = parts[0], reducer(op.symbol("reducer", "sum"))
+        for part in parts[1:]:
+            total = np.asarray(function(total, part))
+    found = np.empty((len(value.ranks), *total.shape[1:]), total.dtype)
+    for column in members.T:
+        found[column] = total
+    return Stacked(value.ranks, found)
 
 
 def _elementwise(call: Call, count: int, xs: list[Array]) -> Array | None:

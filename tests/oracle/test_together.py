@@ -13,7 +13,9 @@ from scalify_dl.errors import InputError
 from scalify_dl.oracle import execute, find_counterexample, load_program, run_trial
 from scalify_dl.oracle.execute import Deadlock
 from scalify_dl.oracle.meaning import Unsupported
-from scalify_dl.oracle.program import Program
+from scalify_dl.oracle.meaning.collectives import GROUPED
+from scalify_dl.oracle.program import Op, Program
+from scalify_dl.oracle.together import Stacked, meet_together
 from scalify_dl.oracle.trial import Trial
 
 from .small import row_parallel
@@ -80,3 +82,21 @@ def test_all_draws_are_tried_as_long_as_none_refutes() -> None:
     program = load_program(row_parallel().tables())
     every, one = find_counterexample(program), find_counterexample(program, enough=True)
     assert (one.status, one.trials, one.cut) == ("agrees", every.trials, False)
+
+
+@pytest.mark.parametrize("kind", ["all-reduce", "all-gather"])
+@pytest.mark.parametrize("groups", [[[0, 1], [2, 3]], [[2, 0], [1, 3]], [[3, 1, 0, 2]]], ids=str)
+def test_groups_that_meet_at_once_get_what_each_gets_by_itself(kind: str, groups: list[list[int]]) -> None:
+    values = {rank: np.random.default_rng(rank).normal(size=(2, 3)) for rank in (0, 1, 2, 3)}
+    op = Op("op", kind, numbers={"dimension": [1]}, symbols={"reducer": ["max"]}, groups=groups)
+    found = meet_together(op, Stacked((0, 1, 2, 3), np.stack([*values.values()])))
+    assert found is not None
+    for group in groups:
+        for rank, wanted in zip(group, GROUPED[kind](op, [values[rank] for rank in group]), strict=True):
+            np.testing.assert_array_equal(found[rank], wanted)
+
+
+def test_groups_that_leave_out_a_rank_or_are_of_several_sizes_meet_one_by_one() -> None:
+    value = Stacked((0, 1, 2, 3), np.zeros((4, 2)))
+    for groups in ([[0, 1]], [[0, 1, 2], [3]], [[0, 1], [1, 2]]):
+        assert meet_together(Op("op", "all-reduce", groups=groups), value) is None
