@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from itertools import repeat
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.mesh import Mesh
@@ -57,7 +56,7 @@ def loops_of_one_side(base: Graph, dist: Graph) -> set[Loop]:
     """Loops of which one program has more than the other: no induction, carried value by carried value, pairs these."""
     found: set[Loop] = set()
     while True:  # what is inside of a loop that is written out is there in each of its turns
-        counts = Counter(_loops(base, found)), Counter(_loops(dist, found))
+        counts = _loops(base, found), _loops(dist, found)
         more = {loop for loop in counts[0] | counts[1] if counts[0][loop] != counts[1][loop] and 0 <= loop[0] <= TURNS}
         if more <= found:
             return found
@@ -69,16 +68,18 @@ def loops_of(graph: Graph) -> set[Loop]:
     return {loop for loop in _loops(graph) if 0 <= loop[0] <= TURNS}
 
 
-def _loops(graph: Graph, written: Container[Loop] = (), times: int = 1) -> Iterator[Loop]:
+def _loops(graph: Graph, written: Container[Loop] = (), times: int = 1) -> Counter[Loop]:
     """Every loop, those inside of others included: as often as there are turns of those that are written out."""
+    found: Counter[Loop] = Counter()
     for op in graph.ops:
         inner = times
         if op.kind == "while":
             loop = loop_of(op)
-            yield from repeat(loop, times)
+            found[loop] += times
             inner *= max(loop[0], 1) if loop in written else 1
         for region in op.regions:
-            yield from _loops(region, written, inner)
+            found.update(_loops(region, written, inner))
+    return found
 
 
 def loop_of(op: Op) -> Loop:
