@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from scalify_dl.audit.fuzz.order_steps import gathered_in
@@ -13,7 +14,7 @@ from scalify_dl.ir.layout import Digit, Layout, Repl
 from scalify_dl.ir.literals import Literal
 
 from .moved import inside, kept, of_rank
-from .registry import trial
+from .registry import TRIALS, trial
 
 ADDED: dict[str, Any] = {
     "update_window_dims": [1], "inserted_window_dims": [0], "scatter_dims_to_operand_dims": [0], "index_vector_dim": 1,
@@ -34,6 +35,21 @@ def rows_that_no_rank_has() -> Pair:
     near = pair.dist.emit("subtract", [di, of_rank(pair, [0, 4], di)])
     pair.outputs(added(pair.base, 8, i, u), added(pair.dist, 3, near, du))
     return pair
+
+
+def twice_as_much(masked: bool) -> Pair:
+    """Every rank adds twice the updates to the rows that it has; it masks the others, or drops them."""
+    pair = Pair({"tp": 2})
+    (i, di), (u, du) = pair.input((6,), dtype="s32", range=(0, 8)), pair.input((6, 2))
+    twice = pair.dist.emit("multiply", [du, pair.dist.splat(2.0, "f32", du.shape)])
+    near = pair.dist.emit("subtract", [di, of_rank(pair, first(pair, "tp", 4), di)])
+    mine = kept(pair.dist, inside(pair, di, 4), twice) if masked else twice
+    pair.outputs(added(pair.base, 8, i, u), added(pair.dist, 4, near, mine))
+    return pair
+
+
+TRIALS["twice the updates, added to rows"] = partial(twice_as_much, False)
+TRIALS["twice the updates, masked and added to rows"] = partial(twice_as_much, True)
 
 
 @trial
