@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from scalify_dl.ir.layout import Layout
-from scalify_dl.ir.vocabulary import ELEMENTWISE
+from scalify_dl.ir.vocabulary import COLLECTIVES, ELEMENTWISE
 from scalify_dl.oracle.dtypes import is_float
 from scalify_dl.oracle.erased import CONDITIONS
 from scalify_dl.oracle.execute import Deadlock
@@ -23,8 +23,8 @@ from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.program import Op, Shard
 from scalify_dl.oracle.trial import Trial
 
-from .between import BETWEEN, LOCAL, LOCAL_OPS, MOST_CANDIDATES, alike, made_of
-from .compared import Answer, Pair
+from .between import BETWEEN, LOCAL, MOST_CANDIDATES, alike, made_of
+from .compared import MOST_OPS, Answer, Pair
 from .effort import now
 from .form import Undecided
 from .formulas import MOVES
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 TRIED = ELEMENTWISE | {"dot", "reduce"}
 """Kinds of ops whose results are compared; others move elements about, and are the rules'."""
+FOLLOWED = LOCAL | COLLECTIVES | {"dot"}
+"""Kinds of the ops between."""
 SECONDS = 0.6
 """CPU time for one pair, in each way."""
 
@@ -147,10 +149,12 @@ class _Ahead:
         return mine is None or other is None or all(np.array_equal(part, other) for part in mine.values())
 
     def _claim(self, t: str, b: str, layout: Layout) -> Claim | None:
+        tried: list[tuple[Shard, ...]] = []
         for ends in BETWEEN:
             part = self._part(t, b, ends)
-            if part is None:
+            if part is None or part.given in tried:
                 continue
+            tried.append(part.given)
             key, names = self._pattern(t, b, ends, layout, part)
             pattern = self.patterns.get(key)
             if pattern is None:
@@ -193,7 +197,7 @@ class _Ahead:
             return value in decider.by_dist and value != t and (value in inputs or decider.is_cut(value, ends))
 
         ours, ends_of_ours = self._walk(t, cut)
-        near = self._walk(b, inputs.__contains__)[0] if len(ours) <= 2 * LOCAL_OPS else []
+        near = self._walk(b, inputs.__contains__)[0] if len(ours) <= MOST_OPS else []
         read = {value for op in near for value in op.operands}
         given = tuple(self._read(value, read) for value in ends_of_ours if value in decider.by_dist)
         wanted = {shard.base for shard in given} - {b}
@@ -201,7 +205,7 @@ class _Ahead:
         if len(given) != len(ends_of_ours) or not {*ends_of_theirs} <= wanted | inputs:
             return None
         ops = [*ours, *theirs]
-        if len(ops) > 2 * LOCAL_OPS or any(op.kind not in LOCAL | {"dot"} for op in ops):
+        if len(ops) > MOST_OPS or any(op.kind not in FOLLOWED for op in ops):
             return None
         return Part(ops, given)
 
@@ -215,7 +219,7 @@ class _Ahead:
         ops: dict[str, Op] = {}
         ends: dict[str, None] = {}
         stack = [target]
-        while stack and len(ops) <= 2 * LOCAL_OPS:
+        while stack and len(ops) <= MOST_OPS:
             value = stack.pop()
             op = self.decider.makers.get(value)
             if op is None or (value != target and cut(value)):

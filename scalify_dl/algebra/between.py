@@ -7,6 +7,8 @@ steps to it need; that is listed with the output's own. What differs is no cut, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
 from itertools import islice, permutations, product
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from scalify_dl.oracle.compare import check, default_layouts
 from scalify_dl.oracle.dtypes import is_float
 from scalify_dl.oracle.execute import Deadlock
 from scalify_dl.oracle.meaning import Unsupported
-from scalify_dl.oracle.program import Graph, Shard
+from scalify_dl.oracle.program import Graph, Program, Shard
 from scalify_dl.oracle.trial import Trial
 
 from .cells import Array
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 Shapes = tuple[tuple[int, ...], tuple[int, ...]]
 """Of a baseline value, and of one that may hold it."""
-BETWEEN = ("all", "sums", "bent")
+BETWEEN = ("all", "rows", "sums", "bent")
 """Which of the values that are equal are cuts, one way after the other."""
 FEW_OPS = 600
 LOCAL_OPS = 48
@@ -104,13 +106,18 @@ def _near(decider: Decider, target: str) -> bool:
 
 def _proved(decider: Decider, t: str, b: str, layout: Layout, *, local: bool) -> tuple[Pair | None, Answer | None]:
     """One pair of values, and whether they are equal numbers."""
-    pair = None
+    pair, tried = None, list[object]()
     readings = ("", "masks") if decider.has_masks else ("",)
     spreads = (None,) if local or not decider.has_many_ids else [parts for parts in decider.spreads if parts]
     for spread, reading, ends in product(spreads, readings, BETWEEN):
         decider.until = min(now() + SECONDS, decider.deadline)
         try:
-            pair = Pair(decider, t, b, ends, reading=reading, local=layout if local else None, spread=spread)
+            cut = Pair(decider, t, b, ends, reading=reading, local=layout if local else None, spread=spread)
+            begun = cut.cuts, cut.dist_part.inputs, reading, spread and spread.parts
+            if begun in tried:
+                continue
+            tried.append(begun)
+            pair = cut
             answer = pair.answer([layout], numbers=True)
             if answer is not None:
                 return pair, answer
@@ -150,24 +157,30 @@ def alike(
             by_ends.setdefault(key, []).append(b)
     for t in ours:
         values = trial.distributed.get(t)
-        key = _ends(list(values.values())) if values else None
-        if values is None or key is None:
-            continue
-        local = next(iter(values.values())).shape
-        candidates = []
-        for b in by_ends.get(key, ()):
-            expected = trial.baseline[b]
-            large = program.tensors[b].shape, program.tensors[t].shape
-            for layout, found in _layouts((expected.shape, local), large, program.mesh):
-                try:
-                    if check(expected, (), values, (), layout, program.coords, ROUGHLY) is None:
-                        candidates.append((b, found))
-                        break
-                except (IndexError, ValueError):
-                    continue
+        candidates: list[tuple[str, Layout]] = []
+        for scale in decider.scales if values else ():
+            key = _ends([part / float(scale) for part in values.values()]) if values else None
+            candidates = [
+                (b, layout) for b in by_ends.get(key, ()) if (layout := _held(program, trial, t, b, scale)) is not None
+            ]
+            if candidates:
+                break
         if candidates:
             candidates.sort(key=lambda found: _kind(decider, found[0]) != _kind(decider, t))
             yield t, candidates
+
+
+def _held(program: Program, trial: Trial, t: str, b: str, scale: Fraction) -> Layout | None:
+    """The layout, at that scale, in which a value holds one of the baseline in an execution."""
+    expected, values = trial.baseline[b], trial.distributed[t]
+    small, large = expected.shape, next(iter(values.values())).shape
+    for layout, found in _layouts((small, large), (program.tensors[b].shape, program.tensors[t].shape), program.mesh):
+        try:
+            if check(expected, (), values, (), replace(layout, scale=scale), program.coords, ROUGHLY) is None:
+                return replace(found, scale=scale)
+        except (IndexError, ValueError):
+            continue
+    return None
 
 
 def _layouts(small: Shapes, large: Shapes, mesh: Mapping[str, int]) -> Iterator[tuple[Layout, Layout]]:

@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 ROUGHLY = 1e-6
 """How far apart values of an execution may be that are worth comparing as formulas."""
-ENDS = ("given", "reals", "inputs", "all", "sums", "bent")
+ENDS = ("given", "reals", "inputs", "all", "rows", "sums", "bent")
 """Where formulas begin: at correspondences, at those of real numbers (of a place in a row it is known then what row it
-is of), or the inputs; also at values between that are equal; or only at sums and
-the like among all these (elementwise ops are looked through); or only at those sums that go into a function that is
-not linear."""
-MOST_OPS = 120
+is of), or the inputs; also at values between that are equal; or among all these only at values between and what is no
+sum of a row, over ranks or not (so a mean is known to be that of its row); or only at sums and the like (elementwise
+ops are looked through); or only at those sums that go into a function that is not linear."""
+MOST_OPS = 160
 """Ops of both sides of a pair of a large program."""
 MOST_VALUES = 64
 """Integer inputs with more values than these are unknowns, not tables."""

@@ -5,6 +5,7 @@ Unknowns are the inputs, or, nearer to the output, values of which a corresponde
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -47,6 +48,10 @@ LIGHT = frozenset({"exponential", "logistic", "tanh", "erf", "compare", "is-fini
 """Functions that are small of the largest numbers below zero, too."""
 FEW_ELEMENTS = 500
 """Elements of programs that are followed one by one at once; in larger ones variables are tried first."""
+MOST_SCALES = 5
+"""Of values that are known, up to which others are looked for."""
+SUMS = frozenset({"reduce", "all-reduce", "reduce-scatter"})
+POWERS = frozenset({"sqrt", "rsqrt", "power"})
 LINEAR = frozenset({"add", "subtract", "multiply", "divide", "negate", "convert", "select"})
 KEPT_ELEMENTS = 500_000
 """Elements of programs of whose executions all values are kept, to be compared."""
@@ -159,6 +164,13 @@ class Decider:
         """An execution that says which values may be equal."""
         return self.trials[0] if self.elements <= KEPT_ELEMENTS else self.small_trial
 
+    @cached_property
+    def scales(self) -> list[Fraction]:
+        """At which values may hold others: as they are, or as some are known to."""
+        held = [shard for t, found in self.by_dist.items() if t not in self.fixed for shard in found]
+        found = Counter(shard.layout.scale for shard in held)
+        return [Fraction(1), *(scale for scale, _ in found.most_common(MOST_SCALES) if scale != 1)]
+
     def decide(self, dist: str, base: str, text: str) -> Answer | None:
         """Whether `dist` holds `base` with the layout of that text (empty: whole dims or blocks over mesh axes)."""
         if not self.spared and now() > self.deadline:  # to begin is not for nothing
@@ -171,7 +183,8 @@ class Decider:
             shapes = tensors[base].shape, tensors[dist].shape
             layouts = [layout_of(text)] if text else list(default_layouts(*shapes, self.program.mesh))
             spreads = [parts for parts in self.spreads if parts is not None]
-            ways: list[Way] = [(ends, "", parts) for parts in spreads for ends in ("given", "reals", "inputs")]
+            begun = ("given", "reals", "rows", "inputs")
+            ways: list[Way] = [(ends, "", parts) for parts in spreads for ends in begun]
             ways += [(ends, reading, parts) for parts in spreads for ends, reading in self.readings]
             found = None
             if not self.again or small:
@@ -243,6 +256,17 @@ class Decider:
             op = self.makers.get(op.operands[0])
         return op is None or op.kind not in ELEMENTWISE | MOVES
 
+    @cached_property
+    def made_of_sums(self) -> set[str]:
+        """Values that linear ops and powers make of sums of rows, on a rank or over ranks: unknowns for both a mean and
+        its row would have nothing to do with one another."""
+        found: set[str] = set()
+        for op in self.program.top("dist")[0].ops:
+            sums = op.kind in SUMS and op.symbol("reducer", "sum") == "sum"
+            if sums or (op.kind in LINEAR | MOVES | POWERS and not found.isdisjoint(op.operands)):
+                found.update(op.results)
+        return found
+
     def is_sound(self, shard: Shard) -> bool:
         """Whether a cut is known to be a number, or is one if inputs are."""
         return shard.base in self.sound or shard.dist in self.between
@@ -256,6 +280,8 @@ class Decider:
             return t not in self.between and not whole
         if t in self.fixed:  # constants are better computed than unknown
             return False
+        if ends == "rows":
+            return t not in self.made_of_sums
         return ends == "all" or (self.is_sum(t) and (ends == "sums" or t in self.bent))
 
     @cached_property

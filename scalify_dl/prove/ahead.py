@@ -37,12 +37,17 @@ def claims_of_parts(
     decide = decider(facts.tables, rows("corr"), SECONDS, real_numbers(rows), own_equalities(rows))
     if not small and decide.elements <= ELEMENTS and len(facts["op"]) <= OPS:
         return {}
-    found, first = claims(decide, sorted(wanted)), len([*rows("equal_if")])
+    made = [*rows("equal_if")]
+    known = {row[1:] for row in made}
+    found = [
+        (answer, given) for answer, given in claims(decide, sorted(wanted))
+        if (answer.dist, answer.base, answer.layout) not in known
+    ]
     if not found:
         return {}
     stated = Stated(facts, decide.rewritten)
     out: dict[str, list[Row]] = {"equal_if": [], "equal_given": [], "equal_needs": []}
-    for number, (answer, given) in enumerate(found, first):
+    for number, (answer, given) in enumerate(found, len(made)):
         out["equal_if"].append((number, answer.dist, answer.base, answer.layout))
         out["equal_given"] += [(number, n, s.dist, s.base, str(s.layout)) for n, s in enumerate(given)]
         out["equal_needs"] += [(number, *row) for row in stated.rows(answer)]

@@ -97,14 +97,14 @@ def equalities(
         cuts.update(answer.cuts)
 
     more, known = False, before.between.keys() if before else set()
-    for dist, base, text in facts["expect"]:
-        if (dist, base) in wanted:
-            answer = decide.decide(dist, base, text)
-            if answer is not None:
-                enter(answer)
-            elif decide.between.keys() - known or (proved and now() > decide.deadline):  # others took the time
-                more = True
-                break
+    asked = [row for row in facts["expect"] if row[:2] in wanted]
+    for dist, base, text in sorted(asked, key=lambda row: far.get(row[0], 0)):  # the nearest first
+        answer = decide.decide(dist, base, text)
+        if answer is not None:
+            enter(answer)
+        elif decide.between.keys() - known or (proved and now() > decide.deadline):  # others took the time
+            more = True
+            break
     if more:
         for answer in decide.between.values():
             enter(answer)

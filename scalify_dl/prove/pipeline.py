@@ -224,16 +224,18 @@ def _by_formulas(
 ) -> Iterator[None]:
     """One run more whenever formulas of outputs (None: of all that are not proved), or of parts of them, are equal."""
     late = "no time was left (--timeout) to compare what is written differently by its formulas"
-    try:
-        with until(analysis.deadline):
-            parts = claims_of_parts(analysis.facts, analysis.rows, outputs)
-    except OutOfTime:
-        analysis.notes.append(late)
-        return
-    if parts:
-        for relation, rows in parts.items():
-            analysis.program.insert(relation, rows)
-        yield from _solved(analysis, solver)
+    parts: dict[str, list[Row]] | None = None
+    while parts is None or parts:  # what rules make of claims may be what others are made of
+        try:
+            with until(analysis.deadline):
+                parts = claims_of_parts(analysis.facts, analysis.rows, outputs)
+        except OutOfTime:
+            analysis.notes.append(late)
+            return
+        if parts:
+            for relation, rows in parts.items():
+                analysis.program.insert(relation, rows)
+            yield from _solved(analysis, solver)
     try:
         with until(analysis.deadline):
             differ = different_in_numbers(analysis.facts, analysis.rows, outputs)
