@@ -83,7 +83,8 @@ class Pair:
         spread: Spread | None = None,
         local: Layout | None = None,
     ) -> None:
-        """`reading`: what constants are taken for, "masks" (large numbers), "rounded" (`rounded.py`) or what they are.
+        """`reading`: what constants are taken for, "masks" (large numbers), "rounded" (`rounded.py`) or what they are;
+        "thresholds" of what rounding leaves out (`thresholds.py`).
 
         `local`: with variables in the place of sizes of those ops alone that make the pair, in that layout."""
         self.decider, self.dist, self.base, self.spread = decider, dist, base, spread
@@ -94,6 +95,7 @@ class Pair:
         self.basis = Field(deadline=deadline)
         self.basis.huge = set() if reading == "masks" else None
         self.basis.products = decider.products if reading == "rounded" else {}
+        self.basis.leaves_out = reading == "thresholds"
         graphs = self.program.top("dist")
         if len(graphs) != 1 or graphs[0].ranks != self.program.ranks:
             raise Undecided("several distributed programs")

@@ -43,6 +43,7 @@ from .numbers import MASK
 from .rewriting import Rewritten
 from .rounded import Factors, products
 from .spread import Spread, spread
+from .thresholds import asked_of
 
 LIGHT = frozenset({"exponential", "logistic", "tanh", "erf", "compare", "is-finite", "attention"})
 """Functions that are small of the largest numbers below zero, too."""
@@ -157,7 +158,8 @@ class Decider:
     def readings(self) -> list[tuple[str, str]]:
         """Where formulas begin and what constants may be taken for, besides what they are."""
         rounded = [(ends, "rounded") for ends in ("given", "inputs") if self.products]
-        return [*rounded, *([("inputs", "masks")] if self.has_masks else [])]
+        left_out = [(ends, "thresholds") for ends in ("given", "inputs") if asked_of(self.program)]
+        return [*rounded, *left_out, *([("inputs", "masks")] if self.has_masks else [])]
 
     @property
     def likeness(self) -> Trial | None:

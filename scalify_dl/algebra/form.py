@@ -66,6 +66,8 @@ class Field:
         """Elements that are greater than all others; None where large numbers are what they are."""
         self.products: Mapping[Fraction, tuple[tuple[Fraction, Fraction], ...]] = {}
         """Constants that are taken for what they are rounded from (`rounded.py`)."""
+        self.leaves_out = False
+        """Whether a choice beyond a threshold is taken for what rounding makes of it (`thresholds.py`)."""
         self.steps = 0.0
         """What was spent since the deadline was looked at."""
         self.variables: dict[int, frozenset[Any]] = {}
@@ -139,7 +141,7 @@ class Field:
             if any(Need("shown", row) in self.needs or above_zero(row) for row in rows):
                 return
         value = form.value
-        if value is not None and what not in ("absorbed", "masked", "order", "rounded", "zeros"):
+        if value is not None and what not in ("absorbed", "masked", "order", "rounded", "threshold", "zeros"):
             raise Undecided(f"{value} is not {what}")
         self.needs[Need(what, form)] = None
         if what == "nonnegative" and self.rooted is not None:

@@ -24,7 +24,7 @@ from scalify_dl.oracle.rewrites import OF_REALS
 from scalify_dl.registry import registering
 from scalify_dl.sizes import Size, above
 
-from . import elementwise, extended, laws, truths
+from . import elementwise, extended, laws, thresholds, truths
 from .cells import Array, as_cell, mapped, reals
 from .extended import Cell, Masked
 from .finite import Table, together
@@ -197,8 +197,12 @@ def _selected(field: Field, dtype: str, truths: Array, yes: Array, no: Array) ->
             return a if which else b
         if not real and not any(isinstance(cell, (Form, Masked)) for cell in (which, a, b)):
             return over_tables(np.where, (which, a, b))
-        cell = extended.choose(elementwise.truth(field, which), as_cell(field, a), as_cell(field, b))
-        return cell
+        truth, yes, no = elementwise.truth(field, which), as_cell(field, a), as_cell(field, b)
+        if field.leaves_out and real and isinstance(yes, Form) and isinstance(no, Form):
+            found = thresholds.beyond(truth, yes, no, dtype)
+            if found is not None:
+                return found
+        return extended.choose(truth, yes, no)
 
     if real:
         yes, no = reals(field, yes), reals(field, no)

@@ -15,7 +15,7 @@ from scalify_dl.oracle.rewrites import computed
 from .form import Field, Form
 from .variables import BINDING, Renamed, Variable, free
 
-ALWAYS = ("absorbed", "finite", "masked", "order", "rounded", "zeros")
+ALWAYS = ("absorbed", "finite", "masked", "order", "rounded", "threshold", "zeros")
 """Needs that no draw decides."""
 TRIES = 3
 ROUNDING = 1e-9

@@ -33,6 +33,7 @@ WORDS = {
     "absorbed": "what stands beside a mask that is taken away again is not lost by rounding",
     "rounded": "it is a product of powers of other constants of the programs, rounded",
     "order": "equal elements of a row of it are found in the order of their places",
+    "threshold": "beyond a threshold it is taken for what rounding makes of it",
     "zeros": "no row of it has zeros of both signs, which some orders tell apart",
     "range": "nothing that it is made of leaves the range of its type, as exponentials of large numbers do",
     "types": "what one side computes in a type the other computes in another one, and rounds it otherwise",
@@ -41,7 +42,7 @@ WORDS = {
     "shown": "no row of it is masked altogether: it is nowhere ∞ − ∞",
     "nonnegative": "it is not below zero where its root is taken",
 }
-PRECISION = ("absorbed", "zeros", "range", "types", "jumps")
+PRECISION = ("absorbed", "threshold", "zeros", "range", "types", "jumps")
 """What is listed as precision: of real numbers nothing is asked."""
 
 Row = tuple[Any, ...]
