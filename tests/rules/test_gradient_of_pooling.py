@@ -64,3 +64,43 @@ def test_gradients_of_another_ranks_windows_prove_nothing() -> None:
     turned = made.dist.emit("collective-permute", [dy], pairs=[(0, 1), (1, 0)])
     made.outputs(gradient(made.base, x, y, 2, 2), gradient(made.dist, dx, turned, 2, 2))
     assert not proved(made)
+
+
+def test_gradients_that_are_parts_of_a_sum_give_parts_of_a_sum() -> None:
+    made = Pair({"tp": 2})
+    x, dx = made.input((4, 16, 6))
+    y, dy = made.input((4, 8, 6), pending={"tp": "sum"})
+    part = gradient(made.dist, dx, dy, 2, 2)
+    whole = made.dist.emit("all-reduce", [part], reducer="sum", groups=made.groups("tp"))
+    made.outputs(gradient(made.base, x, y, 2, 2), whole)
+    assert proved(made)
+
+
+def test_what_is_pooled_may_be_no_part_of_a_sum() -> None:
+    made = Pair({"tp": 2})
+    x, dx = made.input((4, 16, 6), pending={"tp": "sum"})
+    y, dy = made.input((4, 8, 6))
+    part = gradient(made.dist, dx, dy, 2, 2)
+    whole = made.dist.emit("all-reduce", [part], reducer="sum", groups=made.groups("tp"))
+    made.outputs(gradient(made.base, x, y, 2, 2), whole)
+    assert not proved(made)
+
+
+@pytest.mark.parametrize(
+    ("reducer", "pending", "right"), [("sum", "sum", True), ("max", "max", True), ("max", "sum", False)]
+)
+@pytest.mark.parametrize("low", [0, 1])
+def test_windows_of_parts_of_a_sum(reducer: str, pending: str, right: bool, low: int) -> None:
+    """What windows are padded with adds nothing."""
+
+    def windows(g: Graph, x: Tensor) -> Tensor:
+        return g.emit(
+            "reduce-window", [x], window_size=[1, 3, 1], window_stride=[1, 2, 1], window_pad_low=[0, low, 0],
+            reducer=reducer,
+        )  # fmt: skip
+
+    made = Pair({"tp": 2})
+    x, dx = made.input((4, 16, 6), pending={"tp": pending})
+    whole = made.dist.emit("all-reduce", [windows(made.dist, dx)], reducer=pending, groups=made.groups("tp"))
+    made.outputs(windows(made.base, x), whole)
+    assert proved(made) == right
