@@ -21,6 +21,8 @@ AGAIN = 12.0
 """CPU time for all that is asked later, when the rules have gone on from values between."""
 BRIEFLY = 1.0
 """CPU time for outputs of which a run says that they differ: at most they are equal for numbers of some kind."""
+BESIDE = 1.0
+"""CPU time for all other outputs, at first and later, where a run says that some differ: the verdict is known then."""
 MANY = 100
 """Ops of both programs above which a run is made before formulas are compared."""
 DEEPEST = 600
@@ -87,8 +89,7 @@ def equalities(
     decide = decider(facts.tables, rows("corr"), seconds, real_numbers(rows), rewrites)
     if before:
         decide.go_on(before)
-    if differ:
-        decide.spared = 0.0
+    decide.spared = 0.0 if differ else min(decide.spared, seconds)
     assert decide.rewritten is not None
     stated = Stated(facts, decide.rewritten)
 

@@ -24,7 +24,7 @@ from scalify_dl.facts import TABLES, Facts
 from scalify_dl.pysouffle import EvaluationError, Program, rules_dir
 
 from .ahead import claims_of_parts
-from .normal_forms import AGAIN, BRIEFLY, SECONDS, different_in_numbers, equalities, unproved
+from .normal_forms import AGAIN, BESIDE, BRIEFLY, SECONDS, different_in_numbers, equalities, unproved
 from .options import Options
 from .own_rules import check_own, read_own
 from .view import Row, View
@@ -245,7 +245,7 @@ def _by_formulas(
     if differ:  # equal at most for some numbers: a while is enough
         outputs = unproved(analysis.rows, outputs)
         if outputs - differ:
-            yield from _compared(analysis, solver, outputs - differ, SECONDS, AGAIN, late)
+            yield from _compared(analysis, solver, outputs - differ, BESIDE, BESIDE, late)
         yield from _compared(analysis, solver, differ, BRIEFLY, BRIEFLY, late, differ=True)
     else:
         yield from _compared(analysis, solver, outputs, SECONDS, AGAIN, late)

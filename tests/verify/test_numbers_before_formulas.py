@@ -1,4 +1,4 @@
-"""Formulas of outputs that a run refutes are compared briefly; of others as long as ever."""
+"""Formulas of outputs that a run refutes are compared briefly, and of others beside them: the verdict is known."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from scalify_dl.audit.pair import Pair
 from scalify_dl.prove import pipeline
-from scalify_dl.prove.normal_forms import BRIEFLY, SECONDS, different_in_numbers
+from scalify_dl.prove.normal_forms import BESIDE, BRIEFLY, different_in_numbers
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
 
@@ -45,7 +45,7 @@ def test_a_run_says_which_outputs_are_worth_it(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(pipeline, "equalities", noting)
     analysis = analyse(facts, Options())
     assert {row[0]: row[2] for row in analysis.rows("output_verdict")}[right] == "PROVED"
-    assert asked[0][0] == SECONDS
+    assert asked[0][0] == BESIDE
     assert wrong not in {dist for dist, _ in asked[0][1]}
     assert asked[-1] == (BRIEFLY, {(wrong, base)})
     assert different_in_numbers(facts, analysis.rows, None) == {(wrong, base)}
