@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from math import gcd, isqrt, lcm
+from math import gcd, lcm
 from typing import Any
+
+from .primes import factors
 
 Product = tuple[tuple[int, Fraction], ...]
 """Atoms by number with their exponents, ascending."""
@@ -20,8 +22,8 @@ Sum = tuple[tuple[Product, Fraction], ...]
 TRUTHS = ("truth", "chosen", "order", "placed")
 """Kinds of atoms that are 0 or 1."""
 ONE = Fraction(1)
-MOST = 4000
-"""Most terms of a sum."""
+MOST, MOST_LOOKS = 4000, 1_000_000
+"""Most terms of a sum; most products of which signs are looked at, about ten seconds."""
 
 
 class Unknown(Exception):
@@ -146,6 +148,8 @@ class Atoms:
         """What is needed to be other than zero, while forms are compared: that it is so is looked up in the end."""
         self.choices: dict[Any, int] = {}
         """How many values unknown integers have."""
+        self.looks, self.seen = 0, dict[tuple[frozenset[Sum], int], tuple[bool, bool]]()
+        """How many signs of products were looked at, and what is known of those of atoms."""
         self.has_places = False
         """Whether there are rows in an order of which nothing is known."""
 
@@ -197,26 +201,36 @@ class Atoms:
 
     def above(self, atom: int) -> bool:
         """Whether it is above zero."""
-        kind, data = self.kinds[atom]
-        if kind in ("exp", "root", "pi"):
-            return True
+        return self._sign(atom)[0]
+
+    def _sign(self, atom: int) -> tuple[bool, bool]:
+        """Whether it is above zero, and whether it is at least zero."""
+        found = self.seen.get((self.settled, atom))
+        if found is None:
+            found = self.seen[self.settled, atom] = self._looked_at(*self.kinds[atom])
+        return found
+
+    def _looked_at(self, kind: str, data: Any) -> tuple[bool, bool]:
         if kind == "log":
-            return (self.of(data).value or 0) > 1
-        if kind == "sum":
-            form = self.of(data)
-            return form.positive() or (form.nonnegative() and data in self.settled)
-        return kind == "most" and any(self.of(key).positive() for key in data)
+            return (self.of(data).value or 0) > 1, False
+        if kind not in ("sum", "most"):
+            return kind in ("exp", "root", "pi"), kind in TRUTHS
+        forms = [self.of(key) for key in ([data] if kind == "sum" else data)]
+        least = any(form.nonnegative() for form in forms)
+        return any(form.positive() for form in forms) or (least and kind == "sum" and data in self.settled), least
 
     def signs(self, product: Product) -> tuple[bool, bool]:
         """Whether a product is above zero, and whether it is at least zero."""
+        self.looks += 1
+        if self.looks > MOST_LOOKS:
+            raise Unknown(f"signs of more than {MOST_LOOKS:,} products")
         above = at_least = True
         for atom, exponent in product:
-            if self.above(atom):
+            positive, least = self._sign(atom)
+            if positive:
                 continue
             above = False
-            kind, data = self.kinds[atom]
-            least = kind in TRUTHS or (kind == "most" and any(self.of(key).nonnegative() for key in data))
-            least = least or (kind == "sum" and (exponent.denominator % 2 == 0 or self.of(data).nonnegative()))
+            least = least or (self.kinds[atom][0] == "sum" and exponent.denominator % 2 == 0)
             at_least = at_least and (least or (exponent.denominator == 1 and exponent % 2 == 0))
         return above, at_least
 
@@ -433,18 +447,3 @@ class Atoms:
                 for part in parts:
                     yield from self.inside(part, seen)
                 yield kind, data
-
-
-def factors(number: int) -> Iterator[tuple[int, int]]:
-    """Prime factors and how often; what is left after small ones counts as one."""
-    divisor = 2
-    while divisor * divisor <= number and divisor < 2000:
-        count = 0
-        while number % divisor == 0:
-            number, count = number // divisor, count + 1
-        if count:
-            yield divisor, count
-        divisor += 1
-    if number > 1:
-        root = isqrt(number)
-        yield (root, 2) if root * root == number else (number, 1)
