@@ -100,15 +100,19 @@ def _smaller(best: Unsound, findings: Sequence[Finding]) -> Iterator[Tables]:
     tables, (dist, _, base, _, _) = best.tables, best.finding.row
     yield cut(tables, {dist, base})
     sinks = _sinks(tables)
-    true = {f.row[0]: f.row for f in findings if f.verdict == "true" and not f.row[1] and not f.row[3]}
+    of_others = {op for op, *_ in tables["operand"]}
+    fixed = _within(tables) | {t for op, _, t in tables["result"] if op not in of_others}  # constants are what they are
+    true = {
+        f.row[0]: f.row for f in findings
+        if f.verdict == "true" and not f.row[1] and not f.row[3] and fixed.isdisjoint((f.row[0], f.row[2]))
+    }  # fmt: skip
     true.pop(dist, None)
     operands = _behind(tables, dist)
     yield cut(opened(tables, [row for d, row in true.items() if d in operands]), {dist, base})
     for made in reversed([t for _, _, t in tables["result"] if t in true]):
         yield cut(opened(tables, [true[made]]), {dist, base, *sinks})
     related = {f.row[0] for f in findings}
-    of_others = {op for op, *_ in tables["operand"]}  # constants are what they are
-    strange = [t for op, _, t in tables["result"] if t not in related and t not in (dist, base) and op in of_others]
+    strange = [t for _, _, t in tables["result"] if t not in related and t not in (dist, base) and t not in fixed]
     yield cut(unrelated(tables, {t for t in strange if t in operands}), {dist, base})
     yield cut(unrelated(tables, set(strange)), {dist, base})
     for made in reversed(strange):
@@ -132,14 +136,18 @@ def opened(tables: Tables, rows: Iterable[Sequence[str]]) -> Tables:
 
 
 def unrelated(tables: Tables, values: set[str]) -> Tables:
-    """The tables in which values are inputs of which nothing is known; those of sub-graphs stay as they are."""
+    """The tables in which values are inputs of which nothing is known."""
     graphs = {t: graph for t, graph, *_ in tables["tensor"]}
-    inner = {graph for _, _, graph in tables["region"]}
-    made = {t for t in values if graphs[t] not in inner}
     small = dict(tables)
-    small["result"] = [row for row in tables["result"] if row[2] not in made]
-    small["input"] = [*tables["input"], *((graphs[t], -1, t) for t in sorted(made))]
+    small["result"] = [row for row in tables["result"] if row[2] not in values]
+    small["input"] = [*tables["input"], *((graphs[t], -1, t) for t in sorted(values))]
     return small
+
+
+def _within(tables: Tables) -> set[str]:
+    """The values of sub-graphs, whose inputs are what their op says."""
+    inner = {graph for _, _, graph in tables["region"]}
+    return {t for t, graph, *_ in tables["tensor"] if graph in inner}
 
 
 def _sinks(tables: Tables) -> list[str]:
