@@ -61,7 +61,8 @@ def wrong(rng: random.Random) -> tuple[int, int, str | None]:
             parts = [cut_as_wanted(n, set(), {rng.choice((1, 2, 3))}) for n in size]
         whole = unknown(atoms, source, parts)
         known[dist] = {
-            rank: held(atoms, whole, Layout(text), rank, program.shapes[dist], program) for rank in ranks
+            rank: held(atoms, whole, program.types[source], Layout(text), rank, program.shapes[dist], program)
+            for rank in ranks
         }
     followed, equals = 0, 0
     worth = Worth(atoms, trial.baseline)

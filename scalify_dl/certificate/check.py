@@ -171,9 +171,10 @@ def _equalities(header: dict[str, Any], rows: dict[str, Rows], tables: Mapping[s
 
         decide_claims(tables, claims, assumed)
         rows["proved_equal"] = dict.fromkeys(map(tuple, claims))
-        rows["assumed_equality"] = dict.fromkeys(map(tuple, assumed))
-    elif assumed:
+    elif assumed and not header.get("parts"):
         raise CertificateError("it assumes something for equal formulas, and states none")
+    if assumed:
+        rows["assumed_equality"] = dict.fromkeys(map(tuple, assumed))
 
 
 def _parts(header: dict[str, Any], rows: dict[str, Rows]) -> list[Part]:
@@ -402,6 +403,7 @@ class _Replay:
         if self.concluded("inconsistent"):
             raise CertificateError("the premises contradict each other")
         claims = tuple((dist, base) for dist, base, _ in self.facts.get("proved_equal", ()))
+        claims += tuple((dist, base) for _, dist, base, _ in self.facts.get("equal_if", ()))
         return Checked(outputs, assumptions, len(self.rows), claims)  # type: ignore[arg-type]
 
     def nothing_left_out(self) -> None:

@@ -94,15 +94,18 @@ def lines_of(
         "choices": choices,
     }
     claims = sorted(map(list, program.relation("proved_equal"))) if "proved_equal" in program.relations else []
-    if claims:
+    parts = _on_condition(lambda name: program.relation(name) if name in program.relations else [])
+    if claims or parts:
         from scalify_dl.certificate.formulas.claims import finite_inputs  # where there are any
 
-        finite = finite_inputs(tables, claims)
+        finite = finite_inputs(tables, claims) if claims else []
         assumed = sorted({*program.relation("assumed_equality"), *finite})
         listed = sorted({*header["assumptions"], *finite})
-        header |= {"equalities": claims, "equality_assumptions": assumed, "assumptions": listed}
-    if found := _on_condition(lambda name: program.relation(name) if name in program.relations else []):
-        header["parts"] = found
+        header |= {"equality_assumptions": assumed, "assumptions": listed}
+    if claims:
+        header["equalities"] = claims
+    if parts:
+        header["parts"] = parts
     yield from _lines(header, derived, numbers, structure.late)
 
 

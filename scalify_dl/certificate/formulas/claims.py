@@ -23,8 +23,9 @@ from .equal import equal
 from .forms import Atoms, Form, Many, Unknown
 from .integers import Table, Whole, table, unknown_integer
 from .large.claims import NEEDS, decide_large
-from .machine import MOST_ELEMENTS, REALS, WIDTHS, Machine, PerRank
+from .machine import MOST_ELEMENTS, Machine, PerRank
 from .programs import Layout, Program, Tables
+from .types import REALS, WIDTHS
 
 Rows = Iterable[Sequence[Any]]
 FEW_ELEMENTS = 500
@@ -195,7 +196,7 @@ class _Claim:
         for rank in ranks:
             for at, place in self.layout.places(rank, found[rank].shape, expected.shape, program):
                 seen.add(place)
-                self._compare(found[rank][at], expected[place])
+                self._compare(found[rank][at], self.layout.of(expected[place], program.types[self.base]))
         if seen != {*np.ndindex(*expected.shape)}:
             raise CertificateError(f"the layout of {self.dist} leaves out elements of {self.base}")
         if self.machine.ordered.missing(assumed):
@@ -277,7 +278,7 @@ class _Claim:
         for rank in ranks:
             out = np.empty(self.program.shapes[tensor], dtype=object)
             for at, place in layout.places(rank, out.shape, whole.shape, self.program):
-                out[at] = whole[place]
+                out[at] = layout.of(whole[place], self.program.types[base])
             found[rank] = out
         return found
 

@@ -19,12 +19,10 @@ from .integers import Table, Whole, as_real, combined, compared, where
 from .jumps import JUMPS, surely
 from .order import Ordered, place_of_greatest
 from .programs import Op, Program
+from .types import REALS, WIDTHS
 
 Array = np.ndarray[Any, Any]
 PerRank = dict[int, Array]
-REALS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
-"""Element types of real numbers, and how many digits they hold."""
-WIDTHS = {"s8": (7, 7), "s16": (15, 15), "s32": (31, 31), "s64": (63, 63), "u8": (0, 8), "u32": (0, 32), "u64": (0, 64)}
 MOST_ELEMENTS = 60_000
 MOST_TURNS = 64
 LARGE = -10_000

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import product
 from math import prod
 from typing import Any
 
 from .composed import compose
-from .forms import Unknown
+from .forms import Form, Unknown
+from .types import REALS
 
 Tables = Mapping[str, Iterable[Sequence[Any]]]
 
@@ -118,11 +120,13 @@ class Program:
 
 
 class Layout:
-    """What the elements on each rank are of a baseline tensor; Unknown for what is pending or scaled."""
+    """What the elements on each rank are of a baseline tensor; Unknown for what is pending."""
 
     _DIGIT = re.compile(r"(\d+):(\d+)x(\d+)")
 
     def __init__(self, text: str) -> None:
+        text, _, scale = text.partition(" *")
+        self.scale = Fraction(scale or 1)
         first, _, rest = text.partition("|")
         dims = re.findall(r"\[([^\]]*)\]", first)
         if "".join(f"[{dim}]" for dim in dims) != first.strip():
@@ -141,6 +145,14 @@ class Layout:
             raise Unknown(f"the layout entry {word}")
         dim, stride, size = map(int, found.groups())
         return dim, stride, size
+
+    def of(self, element: object, dtype: str) -> object:
+        """What is held of an element of that type."""
+        if self.scale == 1:
+            return element
+        if dtype not in REALS or not isinstance(element, Form):
+            raise Unknown("a scale of what is no real number")
+        return element.times(self.scale)
 
     def places(self, rank: int, shape: Sequence[int], base: Sequence[int], program: Program) -> Iterator[Any]:
         """For each element on a rank: its place, and its place in the baseline tensor."""

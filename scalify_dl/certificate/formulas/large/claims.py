@@ -10,8 +10,8 @@ from ...files import CertificateError
 from ..elementwise import HIDDEN, NAN, Element
 from ..equal import equal
 from ..forms import Form, Unknown
-from ..machine import REALS
 from ..programs import Layout
+from ..types import REALS
 from .atoms import Spread
 from .blocks import Blocks, Count, Masked, Peak, aligned, made, whole
 from .cuts import cut_as_wanted, wanted
@@ -73,7 +73,8 @@ class _Attempt:
         found = self.machine.value(claim.dist, dist, ranks)
         self.known = base | dist
         shape = self.program.shapes[claim.dist]
-        return {r: held(self.atoms, whole_value, claim.layout, r, shape, self.program) for r in ranks}, found
+        dtype = self.program.types[claim.base]
+        return {r: held(self.atoms, whole_value, dtype, claim.layout, r, shape, self.program) for r in ranks}, found
 
     def cut(self, cuts: dict[tuple[str, int], Any]) -> bool:
         """Whether unknowns are to be cut otherwise."""
@@ -111,7 +112,8 @@ class _Attempt:
         if self.program.types[tensor] != self.program.types[base]:
             raise Unknown("an unknown of another type")
         self.names[base].add(tensor)
-        return {rank: held(self.atoms, unknown, layout, rank, shape, self.program) for rank in ranks}
+        dtype = self.program.types[base]
+        return {rank: held(self.atoms, unknown, dtype, layout, rank, shape, self.program) for rank in ranks}
 
     def compare(self, expected: PerRank, found: PerRank, assumed: list[tuple[str, str]]) -> None:
         """CertificateError where they are not known to be one, or need what is not assumed."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from ..forms import Unknown
 from ..programs import Layout, Program
 from .atoms import Spread
@@ -24,8 +26,11 @@ class _Digit(NamedTuple):
     """What it is on the rank, if that is said by where the rank is."""
 
 
-def held(atoms: Spread, tensor: Blocks, layout: Layout, rank: int, shape: Sequence[int], program: Program) -> Blocks:
-    """What a rank has of a baseline tensor by a layout; Unknown where all ranks together do not have all of it."""
+def held(
+    atoms: Spread, tensor: Blocks, dtype: str, layout: Layout, rank: int, shape: Sequence[int], program: Program
+) -> Blocks:
+    """What a rank has of a baseline tensor of that type by a layout; Unknown where all ranks together do not have all
+    of it."""
     if [prod(size for _, _, size in dim) for dim in layout.dims] != [*shape]:
         raise Unknown("a layout of another shape")
     digits = _digits(layout, program.coords[rank], program)
@@ -48,6 +53,11 @@ def held(atoms: Spread, tensor: Blocks, layout: Layout, rank: int, shape: Sequen
     entries = [entry for dim in layout.dims for entry in dim]
     own = [n for n, (dim, _, _) in enumerate(entries) if dim is not None]
     x = reshaped(atoms, x, [entries[n][2] for n in own])
+    if layout.scale != 1:
+        cells = np.empty(x.cells.shape, dtype=object)
+        for at, element in np.ndenumerate(x.cells):
+            cells[at] = layout.of(element, dtype)
+        x = Blocks(x.parts, cells)
     return reshaped(atoms, broadcast(atoms, x, [size for _, _, size in entries], own), shape)
 
 

@@ -12,8 +12,9 @@ from ..elementwise import LOW, NAN, Element, Low
 from ..forms import Form, Unknown
 from ..integers import compared
 from ..jumps import JUMPS, surely
-from ..machine import REALS, TRUTHS, WIDTHS, Machine
+from ..machine import TRUTHS, Machine
 from ..programs import Op, Program
+from ..types import REALS, WIDTHS
 from .atoms import Spread
 from .blocks import (
     MOST_ALONE,
