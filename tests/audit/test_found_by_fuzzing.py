@@ -8,6 +8,7 @@ import pytest
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import Derived, derive
+from scalify_dl.audit.fuzz import check_rules
 from scalify_dl.audit.fuzz.padding_steps import first, uneven_shard
 from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part, rank_scalar
 from scalify_dl.audit.pair import Pair, spread
@@ -436,3 +437,8 @@ def test_parts_that_cancel_leave_their_rounding_in_a_product(seed: int) -> None:
     )
     tables = pair.tables()
     assert audit(tables, derive(tables).corr, trials=2, seed=seed).false == []
+
+
+def test_what_is_wanted_addresses_no_places_beyond_the_value() -> None:
+    """Strides of another extent, where a constant stands beside what is cut along the dim that is joined."""
+    assert check_rules(pairs=1, seed=29445891).unsound == []
