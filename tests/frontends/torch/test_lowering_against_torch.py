@@ -136,6 +136,7 @@ CASES: list[Case] = [
     case("unsafe_split_written", lambda x: (y := aten.clone(x), [aten.sigmoid_(part) for part in aten.unsafe_split(y, 2, 1)[1:]], aten.neg(y))[2], lambda: [real(3, 5)]),
     case("pixel_unshuffle_of_nothing", lambda x: aten.pixel_unshuffle(x, 2), lambda: [real(3, 4, 0)]),
     case("windows_of_a_dim", lambda x: (aten.unfold(x, 1, 3, 2), aten.unfold(x, -1, 2, 2), aten.unfold(x, 0, 2, 1)), lambda: [real(2, 6, 4)]),
+    case("windows_of_nothing", lambda x, y: (aten.unfold(x, 1, 0, 2), aten.unfold_copy(x, -1, 0, 1), aten.unfold(y, 0, 0, 1), aten.unfold(y, 0, 1, 1)), lambda: [real(2, 6), real()]),
     case("patches_side_by_side", lambda x: aten.im2col(x, [2, 3], [1, 1], [0, 0], [2, 3]), lambda: [real(2, 3, 4, 6)]),
     case("patches", lambda x: (aten.im2col(x, [2, 3], [2, 1], [1, 0], [1, 2]), aten.im2col(x[0], [3, 3], [1, 1], [1, 1], [1, 1])), lambda: [real(2, 3, 5, 7)]),
     case("patches_back", lambda x: aten.col2im(x, [5, 7], [2, 3], [2, 1], [1, 0], [1, 2]), lambda: [real(2, 18, 15)]),

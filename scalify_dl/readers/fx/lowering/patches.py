@@ -109,9 +109,11 @@ def unfold(c: Context, x: Tensor, dimension: int, size: int, step: int) -> Tenso
     """Windows of a dim: where they begin is in its place, what is in them is a dim at the end."""
     d, n = axis(dimension, len(x.shape)), len(x.shape)
     if not n:
-        return c.reshape(x, (1,))
+        return c.slice(c.reshape(x, (1,)), 0, 0, size)
     count = (x.shape[d] - size) // step + 1
     rest = [x.shape[:d], x.shape[d + 1 :]]
+    if not size:
+        return c.splat(0, x.dtype, (*rest[0], count, *rest[1], 0))
     if size == step and count * size == x.shape[d]:
         split = c.reshape(x, (*rest[0], count, size, *rest[1]))
         return c.transpose(split, [*range(d + 1), *range(d + 2, n + 1), d + 1])
