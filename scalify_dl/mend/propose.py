@@ -26,10 +26,10 @@ MAIN = "mend.dl"
 SECONDS = 60.0
 """Wall time for the rules on one execution: a machine that does other things gives them a part of itself."""
 ORDER = (
-    "given back", "again", "gathered", "at hand", "cut", "beside", "whole added", "joined", "origin", "late",
-    "before", "axis", "reducer", "mixed", "every rank", "piece", "kind", "constants", "line", "constant", "attributes",
-    "term", "operand", "unreduced", "averaged", "far", "by one", "scaled", "rescaled", "scaled beside",
-    "common line", "left out", "factor", "accumulated", "as often", "enters", "direction", "order", "turns", "block",
+    "given back", "again", "gathered", "at hand", "cut", "beside", "whole added", "joined", "origin", "late", "before",
+    "axis", "reducer", "mixed", "every rank", "piece", "kind", "constants", "line", "constant", "attributes", "term",
+    "operand", "unreduced", "averaged", "far", "by one", "scaled", "rescaled", "scaled beside", "common line",
+    "left out", "handed on", "factor", "accumulated", "as often", "enters", "direction", "order", "turns", "block",
     "pieces", "resent", "numbers", "stale", "in step", "newer", "other block", "turned", "along", "inside", "function",
     "repeated", "stops",
 )  # fmt: skip
@@ -48,6 +48,8 @@ ALONG = (
 """Verbs that speak of mesh axes, or of the turns of some op: others are another proposal."""
 PLACES = ("own block", "shift")
 """Verbs that are meant of cuts and of their gradients alike."""
+OF_A_LINE = ("late", "before", "line", "at hand")
+"""Kinds of faults whose edits at one line are one proposal, of whatever verbs."""
 COPIES = 6
 """Of edits at one line that may belong together, so many are tried by themselves."""
 NEAR = 3
@@ -268,16 +270,17 @@ def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Prop
         how = edit.how.split(";")[0] if edit.verb in ALONG else ""
         how += edit.target if edit.verb == "send" else ""
         key: tuple[object, ...] = (edit.why, edit.verb, lines[edit.cause], how, edit.num, edit.den)
-        bundles[key if edit.why not in ("late", "before", "line") else (edit.why, lines[edit.cause])].setdefault(
-            (edit.verb, edit.target, edit.how if edit.verb in ("reduce for", "behind") else ""), edit
+        bundles[key if edit.why not in OF_A_LINE else (edit.why, lines[edit.cause])].setdefault(
+            (edit.verb, edit.target, edit.how if edit.verb in ("reduce for", "behind", "send on") else ""), edit
         )
     for edit in edits:  # operands of one op that are each another one's
         if edit.why == "operand" and edit.verb == "read":
             bundles["operands", edit.target].setdefault(edit.num, edit)
     return [
-        Proposal(tuple(b.values()), tuple(dict.fromkeys(words.get(tuple(e[1:6]), e.verb) for e in b.values())))
-        for key, b in bundles.items()
-        if key[0] != "operands" or len(b) > 1
+        Proposal(tuple(b), tuple(dict.fromkeys(words.get(tuple(e[1:6]), e.verb) for e in b)))
+        for key, bundle in bundles.items()
+        if key[0] != "operands" or len(bundle) > 1
+        for b in [sorted(bundle.values(), key=lambda e: e.why == "at hand" and e.target != e.cause)]
     ]
 
 

@@ -188,6 +188,18 @@ def _send(draft: Draft, edit: Edit) -> None:
     draft.rows("permute_pair").extend((op, int(source), int(to)) for source, to in pairs)
 
 
+def _send_on(draft: Draft, edit: Edit) -> None:
+    """One turn, and permutes, read a value as another permute sends it."""
+    permute, reader = edit.how.split(";")
+    readers = {op for op, _, kind in draft.facts["op"] if kind == "collective-permute"} | {reader}
+    readers = {op for op, _, t in draft.facts["operand"] if t == edit.target} & readers
+    made = draft.like(edit.target)
+    op = draft.emit("collective-permute", [edit.target], made, edit.cause)
+    draft.rows("permute_pair").extend((op, *row[1:]) for row in draft.facts["permute_pair"] if row[0] == permute)
+    rows = draft.rows("operand")
+    rows[:] = [(o, pos, made if o in readers and t == edit.target else t) for o, pos, t in rows]
+
+
 def _in_order(draft: Draft, edit: Edit) -> None:
     members: dict[int, list[int]] = {}
     for _, group, _, rank in draft.keep("group", lambda row: row[0] != edit.target):
@@ -268,6 +280,7 @@ _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "reverse": _reverse,
     "in order": _in_order,
     "send": _send,
+    "send on": _send_on,
     "turn": _turn,
     "turn behind": _turn_behind,
     "turn inside": turn_inside,

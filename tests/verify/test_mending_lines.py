@@ -129,6 +129,49 @@ def a_gradient_that_is_not_divided_as_the_others(line: int = 5) -> Facts:
     return pair.facts()
 
 
+def gradients_that_are_accumulated_and_not_divided_as_the_loss() -> Facts:
+    """Of two micro-batches losses and gradients are added up at one line, and the loss alone is divided by 2."""
+    pair = Lined({"dp": 2})
+    (x, dx), (y, dy), (w, dw) = pair.input((8, 5), {0: "dp"}), pair.input((8, 3), {0: "dp"}), pair.input((3,))
+    base, dist = pair.base, pair.dist
+    whole = [divided(base, summed(base, base.emit("sine", [t])), 8) for t in (x, y)]
+    parts = []
+    for lo in (0, 2):
+        cut = [
+            dist.emit("slice", [t], start=[lo, 0], limit=[lo + 2, t.shape[1]], stride=[1, 1]) for t in (dx, dy)
+        ]
+        parts.append([divided(dist, summed(dist, dist.emit("sine", [t])), 2) for t in cut])
+    pair.at(2)
+    loss, gradient = (dist.emit("add", list(turns)) for turns in zip(*parts, strict=True))
+    pair.at(3)
+    loss = divided(dist, loss, 2)
+    pair.at(5)
+    loss, gradient = (divided(dist, pair.all_reduced(t), 2) for t in (loss, gradient))
+    pair.at(6)
+    pair.outputs(whole[0], loss)
+    pair.outputs(base.emit("subtract", [w, whole[1]]), dist.emit("subtract", [dw, gradient]))
+    pair.at(9)
+    return pair.facts()
+
+
+def norms_of_ranks_that_are_added_up() -> Facts:
+    """The root of each rank's own squares is taken at line 3, and these are summed at line 5."""
+    pair = Lined({"tp": 2})
+    base, dist = pair.base, pair.dist
+    given = [pair.input((4, size), {1: "tp"}) for size in (8, 6)]
+    roots = []
+    for i, g in enumerate((base, dist)):
+        squares = [g.emit("multiply", [t[i], t[i]]) for t in given]
+        sums = [g.emit("reduce", [t], dimensions=[0, 1], reducer="sum") for t in squares]
+        roots.append(g.emit("sqrt", [g.emit("add", sums)]))
+    pair.at(3)
+    roots[1] = pair.all_reduced(roots[1], "tp")
+    pair.at(5)
+    pair.outputs(base.emit("sine", [roots[0]]), dist.emit("sine", [roots[1]]))
+    pair.at(9)
+    return pair.facts()
+
+
 def a_loss_that_is_not_divided() -> Facts:
     """The mean of the rank's rows, added up: the loss is doubled, and the gradient."""
     pair = Lined({"dp": 2})
@@ -265,7 +308,11 @@ FAULTS: dict[Callable[[], Facts], tuple[str, int, str, str]] = {
     a_gradient_in_no_bucket: ("concatenate", 4, "others are summed here", "all-reduce(sum) over dp"),
     a_gradient_that_is_not_divided_as_the_others: ("divide", 6, "others are multiplied by 1/2 at divide", "by 1/2"),
     a_gradient_that_is_summed_where_others_are_averaged: ("all-reduce", 4, "others are multiplied by 1/2", "by 1/2"),
+    gradients_that_are_accumulated_and_not_divided_as_the_loss: (
+        "divide", 5, "others are multiplied by 1/2 at divide", "by 1/2",
+    ),
     scores_of_another_scale_under_a_mask: ("divide", 3, "the constant 3", "2 instead of 3"),
+    norms_of_ranks_that_are_added_up: ("all-reduce", 5, "it comes too late", "all-reduce(sum) over tp"),
     gradients_summed_behind_the_clipping: ("all-reduce", 7, "it comes too late", "all-reduce(sum) over dp"),
     a_loss_that_is_not_divided: ("divide", 3, "a factor 2 enters here", "by 1/2"),
     gradients_of_the_other_micro_batch: ("slice", 6, "take each other's part", "in the other order"),

@@ -162,7 +162,30 @@ def a_moment_of_the_ranks_own_gradient() -> Facts:
     return taken(facts, op, "dp")
 
 
+def a_function_of_a_part_whose_sum_is_at_hand() -> Facts:
+    """The logarithm of this rank's part of a sum, and its backward, at the line behind that of the sum's own."""
+    pair = Lined({"tp": 2})
+    (x, dx), (v, dv) = pair.input((6, 8), {1: "tp"}), pair.input((6,))
+    made = []
+    for g, t, w in ((pair.base, x, v), (pair.dist, dx, dv)):
+        part = g.emit("reduce", [g.emit("exponential", [t])], dimensions=[1], reducer="sum")
+        pair.at(2)
+        total = pair.all_reduced(part, "tp") if g is pair.dist else part
+        pair.at(3)
+        logs = g.emit("log", [total])
+        pair.at(4)
+        squares = g.emit("log", [part])
+        back = g.emit("divide", [w, part])
+        pair.at(5)
+        made.append((g.emit("add", [logs, squares]), g.emit("sine", [back])))
+        pair.at(6)
+    for whole, part in zip(*made, strict=True):
+        pair.outputs(whole, part)
+    return pair.facts()
+
+
 FAULTS: dict[Callable[[], Facts], tuple[str, int, str, str]] = {
+    a_function_of_a_part_whose_sum_is_at_hand: ("log", 5, "where the sum is at hand", "read all-reduce"),
     a_moment_of_the_ranks_own_gradient: ("multiply", 6, "of the sum is", "read reduce-scatter instead of"),
     one_of_two_gradients_of_a_value_is_summed: ("dot", 3, "adds it to what", "all-reduce(sum) over tp"),
     squares_that_every_rank_has_are_summed_with_others: ("all-reduce", 4, "counts 2 times", "once"),
