@@ -65,3 +65,36 @@ def test_updates_that_one_side_alone_ignores_are_not_proved(pair: Pair) -> None:
     tables = pair.tables()
     assert derive(tables).unproved
     assert find_counterexample(load_program(tables)).best is not None
+
+
+def scaled(*, factor: float = 2.0) -> Pair:
+    """Updates that are twice the baseline's on every rank, added to blocks of rows; half of what they make."""
+    pair = Pair({"tp": 2})
+    labels, own = pair.input((5,), {}, dtype="s32", range=(0, 8))
+    x, part = pair.input((5, 3), {})
+    b, d = pair.base, pair.dist
+    first = d.add("constant", [], [("s32", ())])
+    first.rank_numbers["value", 0] = {0: 0, 1: 4}
+    near = d.emit("subtract", [own, spread(d, first.result, (5,), [])])
+    part = d.emit("multiply", [part, d.splat(factor, "f32", part.shape)])
+    mine = d.emit("and", [d.emit("compare", [near, d.splat(0, "s32", (5,))], direction="GE"),
+                          d.emit("compare", [near, d.splat(4, "s32", (5,))], direction="LT")])  # fmt: skip
+    at = d.emit("select", [mine, near, d.splat(0, "s32", (5,))])
+    found = added(d, 4, at, masked(d, mine, part))
+    found = d.emit("multiply", [found, d.splat(0.5, "f32", found.shape)])
+    pair.outputs(added(b, 8, labels, x), found, layout=str(pair.layout((8, 3), {0: "tp"})))
+    return pair
+
+
+def test_a_factor_of_the_updates_is_one_of_the_rows() -> None:
+    tables = scaled().tables()
+    derived = derive(tables)
+    assert not derived.unproved
+    assert audit(tables, derived.corr).false == []
+
+
+def test_another_factor_is_not_taken_back() -> None:
+    tables = scaled(factor=4.0).tables()
+    derived = derive(tables)
+    assert derived.unproved
+    assert audit(tables, derived.corr).false == []

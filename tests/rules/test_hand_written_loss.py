@@ -71,6 +71,25 @@ def loss(*, masked: bool = True, total: bool = True, elsewhere: bool = False, si
     return pair
 
 
+def shifted(*, sign: str = "add", same: bool = True) -> Pair:
+    """exp(x - (m + log(sum(exp(x - m))))), as logsumexp's gradient has it, and exp(x - m) over the sum."""
+    pair = Pair({"tp": 2})
+    x, part = pair.input(SHAPE, {1: "tp"})
+    b, d = pair.base, pair.dist
+    m = b.emit("reduce", [x], dimensions=[1], reducer="max")
+    e = b.emit("exponential", [b.emit("subtract", [x, spread(b, m, SHAPE, [0])])])
+    sums = b.emit("log", [b.emit("reduce", [e], dimensions=[1], reducer="sum")])
+    total = b.emit(sign, [sums, m] if same else [sums, b.emit("add", [m, m])])
+    expected = b.emit("exponential", [b.emit("subtract", [x, spread(b, total, SHAPE, [0])])])
+    groups = pair.groups("tp")
+    m = d.emit("all-reduce", [d.emit("reduce", [part], dimensions=[1], reducer="max")], reducer="max", groups=groups)
+    e = d.emit("exponential", [d.emit("subtract", [part, spread(d, m, part.shape, [0])])])
+    sums = d.emit("all-reduce", [d.emit("reduce", [e], dimensions=[1], reducer="sum")], reducer="sum", groups=groups)
+    found = d.emit("divide", [e, spread(d, sums, part.shape, [0])])
+    pair.outputs(expected, found, layout=str(pair.layout(SHAPE, {1: "tp"})))
+    return pair
+
+
 def of_any_sign() -> Pair:
     """exp(x - log(y)), and exp(x) / y, where y may be negative."""
     pair = Pair({"tp": 2})
@@ -82,8 +101,9 @@ def of_any_sign() -> Pair:
     return pair
 
 
-def test_a_loss_written_by_hand_is_that_of_log_softmax() -> None:
-    tables = loss().tables()
+@pytest.mark.parametrize("pair", [loss(), shifted()], ids=["a loss", "what logsumexp takes away"])
+def test_a_loss_written_by_hand_is_that_of_log_softmax(pair: Pair) -> None:
+    tables = pair.tables()
     derived = derive(tables)
     assert not derived.unproved
     assert audit(tables, derived.corr).false == []
@@ -96,6 +116,8 @@ WRONG: dict[str, Callable[[], Pair]] = {
     "written where it was not read": lambda: loss(elsewhere=True),
     "1 added at the label": lambda: loss(sign="add"),
     "a logarithm of numbers of any sign": of_any_sign,
+    "the maximum taken away from the logarithm": lambda: shifted(sign="subtract"),
+    "twice the maximum": lambda: shifted(same=False),
 }
 
 
