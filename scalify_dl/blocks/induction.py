@@ -191,15 +191,8 @@ class Induction:
             if not all(sides):
                 return Shown()
             expected = {(sides[0][0], sides[1][0]): ""}
-        written = Written(piece, joint, self.ports)
-        base, dist = written.graphs
-        inputs = {port.tensor for graph in written.graphs for port in graph.inputs}
-        shards = [shard for shard in self.paired.found[0].shards if shard.dist in inputs]
-        bounds = {tensor: some for tensor, some in self.paired.bounds.items() if tensor in inputs}
         ids, ops = (dict(self.ids.names), dict(self.ids.ops)) if edits else ({}, {})
-        paired = Paired([Correspondence(shards)], [[]], [expected], [[]], bounds)
-        facts = write_tables(base, [dist], [(dist, "dist", "")], paired, self.mesh, ids, ops)
-        check_written(facts)
+        facts = self.checked(piece, expected, ids, ops)
         if edits:
             facts = _edited(facts, edits, self.own)
         names = [ids[tensor_of(joint, ref)] for ref in piece.entering]
@@ -212,6 +205,27 @@ class Induction:
         if analysis.stopped or any(analysis.rows("inconsistent")):
             raise Unusual("a piece that is not followed")
         return self._shown(piece, analysis, ids)
+
+    def checked(
+        self, piece: Piece, expected: Mapping[tuple[Tensor, Tensor], str], ids: dict[Tensor, str], ops: dict[Op, str]
+    ) -> Facts:
+        """The tables of a piece; InputError where they describe no programs."""
+        written = Written(piece, self.joint, self.ports)
+        base, dist = written.graphs
+        if not expected:  # facts ask for something
+            asked = next(iter(self.paired.expected[0]))
+            for graph, tensor in zip((dist, base), asked, strict=True):
+                if all(tensor not in op.results for op in graph.ops):
+                    graph.ops.append(Op("empty", [], [tensor], tensor.name))
+                graph.outputs.append(Port(tensor))
+            expected = {asked: ""}
+        inputs = {port.tensor for graph in written.graphs for port in graph.inputs}
+        shards = [shard for shard in self.paired.found[0].shards if shard.dist in inputs]
+        bounds = {tensor: some for tensor, some in self.paired.bounds.items() if tensor in inputs}
+        paired = Paired([Correspondence(shards)], [[]], [{**expected}], [[]], bounds)
+        facts = write_tables(base, [dist], [(dist, "dist", "")], paired, self.mesh, ids, ops)
+        check_written(facts)
+        return facts
 
     def _shown(self, piece: Piece, analysis: Analysis, ids: Mapping[Tensor, str]) -> Shown:
         """What was derived, by places."""

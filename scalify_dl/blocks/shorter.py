@@ -9,14 +9,13 @@ whole (`Induction.edited`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts, Whole
-from scalify_dl.facts.validate import check_written
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.pairing.export import write_tables
 
@@ -52,14 +51,32 @@ def short_pair(
     if short[0] is None or short[1] is None:
         return None
     ids = Ids({}, {})
-    whole = write_tables(base, [dist], [(dist, "dist", "")], paired, run.mesh, *ids)
-    if not {piece.key for piece in parts} <= {key[0] for key, shown in run.memo.items() if shown.tuples}:
-        check_written(whole)  # else each kind of piece was
+    tables = partial(write_tables, base, [dist], [(dist, "dist", "")], paired, run.mesh)
+    outline = tables(*ids, outline=True)
+    known = {key[0] for key, shown in run.memo.items() if shown.tuples}
+    for piece in {piece.key: piece for piece in parts if piece.key not in known}.values():
+        run.checked(piece, {}, {}, {})  # as each piece was that was derived of
     ids.ops.update((op, ids.ops[own]) for op, own in spliced.copies.items())
     facts = write_tables(short[0], [short[1]], [(short[1], "dist", "")], paired, run.mesh, *ids)
     left = [d for d, b in paired.expected[0] if (d, b) not in sure]
-    facts.whole = Whole(whole, partial(_proves, run, ids), partial(_behind, joint, found.role, ids, left))
+    whole = cache(partial(tables, *ids))
+    facts.whole = Whole(
+        whole, partial(_program, whole, outline, (base, dist), ids), partial(_proves, run, ids),
+        partial(_behind, joint, found.role, ids, left),
+    )  # fmt: skip
     return facts, ids
+
+
+def _program(
+    whole: Callable[[], Facts], outline: Facts, graphs: tuple[Graph, Graph], ids: Ids, wanted: Collection[str]
+) -> object:
+    """What wanted outputs are made of, to be run."""
+    from scalify_dl.oracle.outlined import outlined
+    from scalify_dl.oracle.program import load_program
+
+    if any(op.along or op.strides for graph in graphs for op in graph.ops):
+        return load_program(whole().tables)
+    return outlined(outline, graphs, ids, wanted)
 
 
 def _proves(run: Induction, ids: Ids, edits: Sequence[Edit]) -> int:

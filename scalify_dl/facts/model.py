@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,10 +67,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class Whole:
-    """A pair of which a shorter one is looked at (`blocks`): its facts, how many of its outputs are proved with some
-    edits, and how many of its ops are not proved only because of what they read (of some, and of those that are so
-    here)."""
+    """A pair of which a shorter one is looked at (`blocks`): its facts, its program for the oracle as far as some
+    distributed outputs need it, how many of its outputs are proved with some edits, and how many of its ops are not
+    proved only because of what they read (of some, and of those that are so here)."""
 
-    facts: Facts
+    facts: Callable[[], Facts]
+    program: Callable[[Collection[str]], Any]
     proves: Callable[[Sequence[Any]], int]
     behind: Callable[[Iterable[str], Iterable[str]], int]

@@ -203,6 +203,20 @@ class TableWriter:
                 yield number, position, rank
 
 
+class Outline(TableWriter):
+    """The same ids, with rows of inputs, constants and outputs alone."""
+
+    def op(self, op: Op, graph_id: str, role: str, prefix: str) -> None:
+        """Gives an op and its results their ids."""
+        self.op_ids[op] = self._ops.get(op) or self._unique("op", prefix + clean(op.name))
+        for result in op.results:
+            name = result.name or op.name
+            if op.kind == "constant":
+                self.tensor(result, graph_id, prefix, name)
+            else:
+                self.ids[result] = self._names.get(result) or self._unique("tensor", prefix + clean(name))
+
+
 @lru_cache(maxsize=65536)
 def clean(text: str) -> str:
     """A name of the fact files: no tabs, line breaks or other control characters, no separator of made names."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +16,7 @@ from scalify_dl import __version__
 from scalify_dl.facts.model import Facts
 from scalify_dl.facts.premises import check_premises
 from scalify_dl.facts.schema import VERSION
-from scalify_dl.facts.tables import TableWriter, clean
+from scalify_dl.facts.tables import Outline, TableWriter, clean
 from scalify_dl.facts.validate import check_written
 from scalify_dl.garbage import paused
 from scalify_dl.ir.graph import Frame, Graph, Op, Tensor
@@ -84,7 +84,8 @@ def export(
         if (again := facts.again) is not None:
             facts.again = lambda: (other := again()) and _say(other, relations, given)
         if facts.whole is not None:
-            _say(facts.whole.facts, relations, given)
+            whole_facts = facts.whole.facts
+            facts.whole = replace(facts.whole, facts=cache(lambda: _say(whole_facts(), relations, given)))
         check_written(facts)  # what describes no program is told here as it is of facts that are read
         return facts
 
@@ -244,11 +245,11 @@ def _of_cells(base: Graph, dists: Sequence[Graph], cells: Cells, mesh: Mesh, rel
 
 def write_tables(
     base: Graph, dists: Sequence[Graph], written: Sequence[tuple[Graph, str, str]], paired: Paired, mesh: Mesh,
-    names: dict[Tensor, str] | None = None, ops: dict[Op, str] | None = None,
+    names: dict[Tensor, str] | None = None, ops: dict[Op, str] | None = None, *, outline: bool = False,
 ) -> Facts:  # fmt: skip
     """The tables of a baseline and of `written`: graphs, their names and what ids begin with. The ids of tensors and
-    ops are added to `names` and `ops`; those that are there are used."""
-    writer = TableWriter(mesh, names, ops)
+    ops are added to `names` and `ops`; those that are there are used. `outline`: without ops but constants."""
+    writer = (Outline if outline else TableWriter)(mesh, names, ops)
     facts = writer.facts
     for key, value in _meta(base, dists, paired.found):
         facts.add("meta", key, clean(value))

@@ -49,8 +49,8 @@ def refute(
     progress("looking for a counterexample")
     out = Refutation()
     try:
-        facts = analysis.facts.whole.facts if analysis.facts.whole else analysis.facts
-        program = load_program(facts.tables)
+        whole = analysis.facts.whole
+        program = whole.program({dist for dist, _ in outputs}) if whole else load_program(analysis.facts.tables)
         for tensor, value in sorted(analysis.rows("failing_value")):
             program.special.setdefault(tensor, []).append(value)
         rows = list(analysis.rows("corr")) if not analysis.stopped else []
@@ -58,7 +58,8 @@ def refute(
             drawn = {t for graph in program.top("dist") for op in graph.ops if op.kind in RANDOM for t in op.results}
             rows = [row for row in rows if row[0] in drawn]
         guesses = Guesses.of(analysis.view)
-        passes = [(True, False), (False, False)] if len(facts["op"]) > LARGE else [(False, False)]
+        large = sum(len(graph.ops) for graph in program.graphs.values()) > LARGE
+        passes = [(True, False), (False, False)] if large else [(False, False)]
         if len(passes) > 1 and not localise and (guesses.splits or guesses.unprinted):
             passes.insert(0, (True, True))  # what differs there rests on no guess, and need not be run again
         with until(analysis.deadline):

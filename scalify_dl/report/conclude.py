@@ -278,8 +278,8 @@ def conclude(
     whole = analysis.facts.whole
     if whole is not None and not (report.verdict is Verdict.REFUTED and _all_proved(mending)):
         progress("running the rules on all of both programs")
-        check_written(whole.facts)
-        facts, timeout = whole.facts, analysis.options.timeout
+        facts, timeout = whole.facts(), analysis.options.timeout
+        check_written(facts)
         begun = None if analysis.deadline is None or timeout is None else analysis.deadline - timeout
         numbers_first = len(facts["op"]) > LARGE
         analysis = analyse(facts, analysis.options, interruptible=True, numbers_first=numbers_first, begun=begun)

@@ -9,6 +9,7 @@ import pytest
 
 from scalify_dl.blocks.whole import ByBlocks
 from scalify_dl.facts.model import Facts
+from scalify_dl.oracle.program import load_program
 from scalify_dl.pairing.builder import Pair
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import Analysis, analyse
@@ -58,7 +59,7 @@ def test_a_wrong_block_is_found_on_fewer_blocks_with_the_cause_and_the_edit_of_a
     analysis, facts = short(CASES[case]())
     assert analysis is not None
     assert facts.whole is not None
-    assert len(facts["op"]) < len(facts.whole.facts["op"]) / 2
+    assert len(facts["op"]) < len(facts.whole.facts()["op"]) / 2
     steps: list[str] = []
     report = conclude(analysis, steps.append)
     assert report.verdict is Verdict.REFUTED
@@ -74,8 +75,8 @@ def test_what_differs_is_a_run_of_the_whole() -> None:
     assert analysis is not None
     assert facts.whole is not None
     right = layered(LAYERS).facts()
-    right.tables["expect"] = facts.whole.facts["expect"]
-    facts.whole = replace(facts.whole, facts=right)
+    right.tables["expect"] = facts.whole.facts()["expect"]
+    facts.whole = replace(facts.whole, facts=lambda: right, program=lambda outputs: load_program(right.tables))
     steps: list[str] = []
     assert conclude(analysis, steps.append).verdict is Verdict.PROVED
     assert "running the rules on all of both programs" in steps
@@ -97,7 +98,7 @@ def test_an_edit_counts_for_the_block_that_it_is_of_and_not_for_what_blocks_shar
     assert facts.whole is not None
     from scalify_dl.mend.draft import Edit
 
-    tables = facts.whole.facts.tables
+    tables = facts.whole.facts().tables
     kinds = {op: kind for op, _, kind in tables["op"]}
     read = {tensor for _, _, tensor in tables["operand"]}
     made = {op: tensor for op, _, tensor in tables["result"]}
@@ -112,3 +113,31 @@ def test_without_edits_or_runs_there_is_no_shorter_pair() -> None:
         analysis, facts = short(CASES["no sum"](), options)
         assert analysis is None
         assert facts.whole is None
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_run_of_the_whole_is_what_its_tables_say(case: str) -> None:
+    _, facts = short(CASES[case]())
+    assert facts.whole is not None
+    tables = facts.whole.facts().tables
+    said = load_program(tables)
+    made = facts.whole.program({dist for dist, _, _ in said.expects})
+    for role in ("base", "dist"):
+        (ours,), (theirs,) = made.top(role), said.top(role)
+        needed = {op.id for op in ours.ops}
+        assert ours.ops == [op for op in theirs.ops if op.id in needed]
+        assert needed >= {op.id for op in theirs.ops if not {*op.results}.isdisjoint(theirs.outputs)}
+        there = {*ours.inputs, *(t for op in ours.ops for t in op.results)}
+        assert {t for op in ours.ops for t in op.operands} <= there
+    assert made.tensors.items() <= said.tensors.items()
+    assert made.names.items() <= said.names.items()
+    fields = ("mesh", "coords", "shards", "expects", "ranges", "assumed", "region_graphs", "seen", "limits")
+    assert [getattr(made, name) for name in fields] == [getattr(said, name) for name in fields]
+
+
+def test_of_the_whole_no_more_is_run_than_an_output_is_made_of() -> None:
+    _, facts = short(CASES["gradient"]())
+    assert facts.whole is not None
+    every = [dist for dist, *_ in facts.whole.facts()["expect"]]
+    sizes = [len(facts.whole.program({dist}).top("dist")[0].ops) for dist in (every[0], every[-1])]
+    assert 0 < min(sizes) < len(facts.whole.program({*every}).top("dist")[0].ops)
