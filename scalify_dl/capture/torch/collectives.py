@@ -1,7 +1,8 @@
 """c10d's in-place collectives as functional ones, which name group and reduction, and copies into what they write.
 
-Members of a group read all before anything is written. A collective takes effect where it is issued, and the text waits
-for it there: that the program waits for it before it reads the result is outside of the record.
+Members of a group read all before anything is written: of memory that is both read and written, only a member's own
+part may be (`overlap`). A collective takes effect where it is issued, and the text waits for it there: that the program
+waits for it before it reads the result is outside of the record.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import torch.distributed as dist
 from torch.utils._python_dispatch import _disable_current_modes
 
 from scalify_dl.errors import InputError
+
+from .overlap import overlapping
 
 if TYPE_CHECKING:
     from .recorder import Recorder
@@ -96,6 +99,16 @@ class Groups:
         name = self.axis(ranks) or "ranks_" + "_".join(map(str, ranks))
         self.members[name], self.handles[name] = ranks, group.group_name
         return name
+
+    def crossed(self, call: str, args: Sequence[Any]) -> bool:
+        """Whether a collective writes memory that is still to be read."""
+        group = next((arg for arg in args if isinstance(arg, torch.ScriptObject)), None)
+        if group is None:
+            return False
+        members = dist.get_process_group_ranks(dist.ProcessGroup.unbox(group))
+        read = args[1] if len(args) > 1 and not isinstance(args[1], torch.ScriptObject) else ()
+        rank = dist.get_rank()
+        return len(members) > 1 and rank in members and overlapping(call, args[0], read, members.index(rank))
 
     def axis(self, ranks: Sequence[int]) -> str | None:
         """The mesh axis along which ranks lie in order."""

@@ -240,6 +240,11 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         known = COLLECTIVES.get(packet_of(str(func)).partition(".")[2])
         if known is None:
             raise self.stop(f"`{func}` has no exact form in the text")
+        if self.groups.crossed(packet_of(str(func)).partition(".")[2], args):
+            raise self.stop(
+                f"`{func}` is given buffers that share memory, and no member's own part is where it stays",
+                "backends write while they read: give it a buffer of its own",
+            )
         factor = self.groups.factor
         try:
             known(self, *args, **kwargs)

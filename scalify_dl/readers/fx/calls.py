@@ -20,7 +20,7 @@ from .compute import BY_STRIDES, EFFECTS, Wanted, lowering_of, packet_of
 from .lowering import KERNELS, Context, Unsupported, Written
 from .memory import Storage, Variable
 from .opaque import opaque
-from .overlap import disjoint
+from .overlap import disjoint, is_part
 from .sharing import Sharing
 from .sizes import Hidden
 from .view import View, given, lies, variables
@@ -314,8 +314,6 @@ def _of_written(
 
 def _crossed(c: Calls, name: str, effect: Effect, targets: list[Any], args: list[Any], kwargs: dict[str, Any]) -> bool:
     """Whether an op reads or writes elements again that it has written: what it gives depends on the order."""
-    if name.startswith(("c10d.", "_c10d_functional.")):
-        return False  # collectives read all before they write
     places: dict[Storage, list[_Place]] = {}
     for argument, value in enumerate([*args, *kwargs.values()]):
         written = any(value is target for target in targets)
@@ -326,9 +324,25 @@ def _crossed(c: Calls, name: str, effect: Effect, targets: list[Any], args: list
         others = [place for other in storage.perhaps for place in places.get(other, ())]
         if others and any(place.written for place in (*here, *others)):
             return True
-        if any(_meet(c, effect, one, other) for one, other in combinations(here, 2)):
-            return True
+        for one, other in combinations(here, 2):
+            if _meet(c, effect, one, other) and not _own_part(c, name, one, other):
+                return True
     return False
+
+
+def _own_part(c: Calls, name: str, one: _Place, other: _Place) -> bool:
+    """Whether one of two tensors of a collective is perhaps a rank's own part of the other, which stays where it is:
+    listed, as no text says which rank runs it. Backends begin to write while they read."""
+    gathers, scatters = "gather" in name, "scatter" in name
+    if not name.startswith(("c10d.", "_c10d_functional.")) or not (gathers or scatters) or one.written == other.written:
+        return False
+    out, x = (one, other) if one.written else (other, one)
+    whole, part = (out, x) if gathers else (x, out)
+    if not is_part(part.variable.node, whole.variable.node):
+        return False
+    text = "each rank's own part lies at its own place in memory that the collective reads and writes"
+    c.c.graph.assume(c.memory.read(x.variable), text, "own part")
+    return True
 
 
 def _meet(c: Calls, effect: Effect, one: _Place, other: _Place) -> bool:

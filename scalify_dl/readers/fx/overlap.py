@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # most programs write through no views, and are read without 
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["disjoint", "repeats"]
+__all__ = ["disjoint", "is_part", "repeats"]
 
 LARGEST = 1 << 30
 WORK = 100_000
@@ -46,6 +46,23 @@ def repeats(node: Node) -> bool:
     except Unsupported:
         return True
     return False
+
+
+def is_part(one: Node, whole: Node) -> bool:
+    """Whether a view is one of the equal parts in a row that another view of the storage consists of."""
+    import numpy as np
+
+    shape = one.storage.type[1]
+    if np.prod(shape, dtype=np.float64) > LARGEST:
+        return False
+    root = np.empty(shape, dtype=np.bool_)
+    try:
+        part, all_ = _viewed(root, one), _viewed(root, whole)
+    except Unsupported:
+        return False
+    offset = part.__array_interface__["data"][0] - all_.__array_interface__["data"][0]
+    rows = part.flags.c_contiguous and all_.flags.c_contiguous and part.size > 0
+    return bool(rows and offset % part.size == 0 and 0 <= offset <= all_.size - part.size)
 
 
 def _viewed(root: NDArray[np.bool_], node: Node) -> NDArray[np.bool_]:

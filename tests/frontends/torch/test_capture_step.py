@@ -238,6 +238,54 @@ def test_collectives_of_memory_in_another_order_stop(tmp_path: Path) -> None:
         capture_step(build, {"dp": 2}, tmp_path / "x")
 
 
+def _exchanged(how: str, rank: int) -> Any:
+    def step(model: Any, x: Any) -> dict[str, Any]:
+        flat = torch.cat([x, x])
+        own, other = flat[2 * rank : 2 * rank + 2], flat[2 - 2 * rank : 4 - 2 * rank]
+        if how == "to all":
+            dist.all_to_all_single(flat, flat)
+        elif how == "gathered":
+            dist.all_gather_into_tensor(flat, own)
+        elif how == "from another place":
+            dist.all_gather_into_tensor(flat, other)
+        elif how == "scattered":
+            dist.reduce_scatter_tensor(own, flat)
+        elif how == "to another place":
+            dist.reduce_scatter_tensor(other, flat)
+        elif how == "in a list":
+            dist.all_gather([flat[:2], flat[2:]], own)
+        elif how == "crossed in a list":
+            dist.reduce_scatter(other, [flat[:2], flat[2:]])
+        elif how == "one twice":
+            dist.distributed_c10d.all_reduce_coalesced([flat, flat[1:]])
+        return {"y": model(flat)}
+
+    return step
+
+
+@pytest.mark.parametrize("how", ["to all", "from another place", "to another place", "crossed in a list", "one twice"])
+def test_collectives_that_write_what_they_still_read_stop(tmp_path: Path, how: str) -> None:
+    """Backends write while they read: gloo's all-to-all in one buffer gives other numbers, NCCL's whatever comes."""
+
+    def build(mesh: Any) -> Any:
+        return nn.Identity(), (torch.randn(2),), _exchanged(how if mesh is not None else "", rank_of(mesh))
+
+    with pytest.raises(InputError, match="share memory"):
+        capture_step(build, {"dp": 2}, tmp_path / "x")
+
+
+@pytest.mark.parametrize("how", ["gathered", "scattered", "in a list"])
+def test_collectives_may_leave_a_ranks_own_part_where_it_is(tmp_path: Path, how: str) -> None:
+    def build(mesh: Any) -> Any:
+        return nn.Identity(), (torch.randn(2),), _exchanged(how if mesh is not None else "", rank_of(mesh))
+
+    capture_step(build, {"dp": 2}, tmp_path / "x")
+
+
+def rank_of(mesh: Any) -> int:
+    return 0 if mesh is None else int(mesh.get_local_rank("dp"))
+
+
 def test_a_pipeline_is_recorded_on_real_ranks(tmp_path: Path) -> None:
     """Stages tell each other shapes before the first step: ranks run at once; that exchange is not recorded."""
     program = importlib.import_module("tests.steps.programs.07_pp_1f1b")

@@ -160,6 +160,40 @@ def test_collectives_into_lists_and_views_write_them() -> None:
     assert [op.kind for op in found.ops if op.kind.startswith("all-")] == ["all-gather", "all-reduce"]
 
 
+@pytest.mark.parametrize(
+    ("line", "known"),
+    [
+        ("k = torch.ops.c10d.alltoall_base_.default(b, b, _torchbind_obj0, [], [])", False),
+        ("k = torch.ops.c10d.alltoall_base_.default(p, q, _torchbind_obj0, [], [])", True),
+        ("k = torch.ops.c10d._allgather_base_.default(b, q, _torchbind_obj0)", True),
+        ("k = torch.ops.c10d._allgather_base_.default(b, m, _torchbind_obj0)", False),
+        ("k = torch.ops.c10d._reduce_scatter_base_.default(p, b, _torchbind_obj0, _torchbind_obj1)", True),
+        ("k = torch.ops.c10d._reduce_scatter_base_.default(m, b, _torchbind_obj0, _torchbind_obj1)", False),
+        ("k = torch.ops.c10d.reduce_scatter_.default([m], [[p, q]], _torchbind_obj0, _torchbind_obj1)", False),
+        ("k = torch.ops.c10d.allgather_.default([[p, m]], [x], _torchbind_obj0)", False),
+        ("k = torch.ops.c10d.allreduce_coalesced_.default([p, m], _torchbind_obj0, _torchbind_obj1)", False),
+        ("k = torch.ops._c10d_functional.all_reduce_coalesced_.default([b, p], 'sum', '0')", False),
+        ("k = torch.ops._c10d_functional.all_gather_into_tensor_out.default(m, 2, '0', out = b)", False),
+        ("k = torch.ops._c10d_functional.all_reduce_.default(b, 'sum', '0')", True),
+    ],
+)
+def test_a_collective_that_writes_what_it_still_reads_is_unknown(line: str, known: bool) -> None:
+    """Backends write while they read. A rank's own part may stay where it is; that it is its own is listed."""
+    found = graph(
+        "s = torch.ops.aten.split.Tensor(b, 4)",
+        'p: "f32[4, 6]" = s[0]',
+        'q: "f32[4, 6]" = s[1]',
+        'm: "f32[4, 6]" = torch.ops.aten.slice.Tensor(b, 0, 2, 6)',
+        "_torchbind_obj0 = self._torchbind_obj0",
+        "_torchbind_obj1 = self._torchbind_obj1",
+        line,
+        'y: "f32[8, 6]" = torch.ops.aten.neg.default(b)',
+    )
+    assert unknown(found, found.outputs[0].tensor) is not known
+    listed = [assumption.why for assumption in found.assumptions]
+    assert listed == (["own part"] if known and "base_" in line and "alltoall" not in line else [])
+
+
 def test_what_a_written_input_holds_is_an_output_that_pairs_by_the_input() -> None:
     found = graph('k: "f32[4, 6]" = torch.ops.aten.mul_.Tensor(z, 2.0)', returned="(k,)")
     assert [port.tensor for port in found.outputs] == [found.ops[-1].result] * 2
