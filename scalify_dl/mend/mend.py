@@ -31,7 +31,11 @@ from .verbs import apply, changes
 from .window import windows
 
 SECONDS = 20.0
-"""CPU time for trying edits; runs of the rules on what agrees come on top."""
+"""CPU time for trying edits, at most; runs of the rules on what agrees come on top."""
+LEAST = 8.0
+"""So much there is in any case."""
+TIMES = 2.0
+"""Else there is so many times what the verdict took."""
 ROUNDS = 6
 TRIED = 24
 """Proposals that are executed in one round."""
@@ -69,17 +73,19 @@ class Mending:
 
 
 def mend(
-    facts: Facts, search: Search, options: Options, progress: Progress, said: Said | None = None
-) -> Mending | None:
+    facts: Facts, search: Search, options: Options, progress: Progress, said: Said | None = None,
+    spent: float = SECONDS,
+) -> Mending | None:  # fmt: skip
     """Edits for the wrong outputs that a search found; None where it kept no values to compare. `said`: what a proof
-    says of the ops at which it stops (`STOPS`)."""
+    says of the ops at which it stops (`STOPS`). `spent`: CPU seconds that the verdict took."""
     tables = written_out(facts.tables)  # edits are of single ranks
     if tables is not facts.tables:
         facts = Facts({name: [tuple(row) for row in rows] for name, rows in tables.items()}, facts.directory)
     start = State(facts, search, [])
     if search.readings is None or not start.wrong:
         return None
-    deadline = time.process_time() + SECONDS
+    seconds = min(SECONDS, max(LEAST, TIMES * spent))
+    deadline = time.process_time() + seconds
     first = propose(facts, search.readings, start.wrong, said)
     found = Mending(start.wrong, first, faults=dict(first.faults), outputs=len(facts["expect"]))
     found.right = {
@@ -120,7 +126,7 @@ def mend(
         if not way.wrong:
             state, found.first, found.faults = way, further, {**found.faults, **further.faults}
     if state.wrong:
-        state = guess(start, state, options, progress)
+        state = guess(start, state, options, progress, seconds / 2)
     found.tried, found.proved = _that_change(facts, state.tried), state.proved
     if found.complete:
         found.sent = _sent(facts, state.facts, search.readings)
@@ -266,6 +272,8 @@ def _nearer(state: State, partial: Iterable[tuple[Proposal, Facts]], deadline: f
                 continue
             if search.sizes == "own":
                 search.readings = readings(program, search)
+                if search.readings is not None and state.search.readings is not None:
+                    search.readings.share(state.search.readings)
             elif search.counterexamples:
                 search = find_counterexample(program, trials=2, rounding=False)
         except (InputError, MemoryError):

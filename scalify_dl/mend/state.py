@@ -83,11 +83,15 @@ PATIENCE = 300.0
 """Seconds of wall time for one edit: a machine that does other things gives it a part of itself."""
 
 
+AGAIN = 3.0
+"""CPU seconds for formulas of an edited program that are looked at once more."""
+
+
 def proved(facts: Facts, options: Options, *, formulas: bool = True) -> int:
     """How many outputs the rules prove, with what formulas show to be equal or without."""
     try:
         limited = replace(options, timeout=min(options.timeout or PATIENCE, PATIENCE))
-        analysis = analyse(facts, limited, numbers_first=not formulas)
+        analysis = analyse(facts, limited, numbers_first=not formulas, again=AGAIN)
     except (InputError, EvaluationError):
         return 0
     return 0 if analysis.stopped else sum(row[2] == "PROVED" for row in analysis.rows("output_verdict"))

@@ -231,6 +231,21 @@ class Readings:
             group.pop()
             del self._baseline[name]
 
+    def share(self, other: Readings) -> None:
+        """Takes over what is known of values that are the same in another trial, on the same baseline."""
+        theirs = other._baseline
+        if any(t not in theirs or not np.array_equal(theirs[t], value) for t, value in self._baseline.items()):
+            return
+        for tensor, found in other._memo.items():
+            before, here = other.trial.distributed.get(tensor), self.trial.distributed.get(tensor)
+            if before is None or here is None or before.keys() != here.keys():
+                continue
+            known = all(reading.base in self._baseline for reading in found)
+            if known and all(np.array_equal(before[rank], value) for rank, value in here.items()):
+                self._memo[tensor] = found
+                if tensor in other._lost:
+                    self._lost[tensor] = other._lost[tensor]
+
     def held(self, tensor: str) -> dict[int, Array]:
         """What each rank holds of it; nothing where nobody kept it."""
         return self._value(tensor) or {}

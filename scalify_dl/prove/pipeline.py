@@ -98,6 +98,8 @@ class Analysis:
     refuted_obligations: list[Row] = field(default_factory=list)
     deadline: float | None = None
     """When all that is done with it has to end, as `time.monotonic()` counts."""
+    begun: float = field(default_factory=time.process_time)
+    """When its rules began, in CPU seconds of the process."""
     notes: list[str] = field(default_factory=list)
     """What was not tried, and why."""
     waiting: bool = False
@@ -149,9 +151,11 @@ def analyse(
     interruptible: bool = False,
     numbers_first: bool = False,
     begun: float | None = None,
+    again: float = AGAIN,
 ) -> Analysis:
     """Run the rules (and `more` rule text) on facts; `numbers_first`: where runs of both sides are compared, too,
     formulas are left to `compare_formulas`. `begun`: when the facts began to be read, which `timeout` counts from.
+    `again`: CPU seconds for formulas that are looked at once more when the rules have gone on.
 
     A guard that stops them is no error, nor is Ctrl-C where they are `interruptible`: the verdict then is UNKNOWN and
     says why.
@@ -168,7 +172,7 @@ def analyse(
             analysis.other = second
     waits = numbers_first and options.refute and not options.rules  # own equalities are always read
     if not waits and not analysis.stopped:
-        _run(analysis, _by_formulas(analysis, solver, None), interruptible)
+        _run(analysis, _by_formulas(analysis, solver, None, again), interruptible)
     analysis.waiting = waits and not analysis.stopped
     return analysis
 
@@ -220,7 +224,7 @@ def _run(analysis: Analysis, rounds: Iterator[None], interruptible: bool) -> Non
 
 
 def _by_formulas(
-    analysis: Analysis, solver: Solver | None, outputs: Collection[tuple[str, str]] | None
+    analysis: Analysis, solver: Solver | None, outputs: Collection[tuple[str, str]] | None, again: float = AGAIN
 ) -> Iterator[None]:
     """One run more whenever formulas of outputs (None: of all that are not proved), or of parts of them, are equal."""
     late = "no time was left (--timeout) to compare what is written differently by its formulas"
@@ -248,7 +252,7 @@ def _by_formulas(
             yield from _compared(analysis, solver, outputs - differ, BESIDE, BESIDE, late)
         yield from _compared(analysis, solver, differ, BRIEFLY, BRIEFLY, late, differ=True)
     else:
-        yield from _compared(analysis, solver, outputs, SECONDS, AGAIN, late)
+        yield from _compared(analysis, solver, outputs, SECONDS, again, late)
 
 
 def _compared(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -361,7 +362,10 @@ def _concluded(
 
         try:
             with until(analysis.deadline):
-                mending = mending or mend(analysis.facts, numbers.search, options, progress, stops(analysis))
+                spent = time.process_time() - analysis.begun
+                mending = mending or mend(
+                    analysis.facts, numbers.search, options, progress, stops(analysis), spent=spent
+                )
         except OutOfTime:
             notes.append("no time was left (--timeout) to try edits")
         if mending is not None:
