@@ -119,14 +119,15 @@ class Pair:
 
         read = {t for op in self._slice(self.base_graph, base, ()).ops for t in op.operands}
 
-        def later(shard: Shard) -> tuple[bool, bool, bool, bool, bool]:
+        def later(shard: Shard) -> tuple[bool, ...]:
             """Of several that a value holds one that the baseline's side reads, and the plainest: an integer of known
-            range, not one that is only moved."""
+            range, not one that is only moved; dims in their order where it holds them (x·xᵀ) in any."""
             made = decider.makers.get(shard.base)
             far = shard.base not in given and ends == "inputs"
             open_ = is_integer(self.program.tensors[shard.base].dtype) and self._range(shard.base) is None
             moved = made is not None and made.kind in MOVES
-            return far, shard.base not in read, shard.layout.scale != 1, open_, moved
+            order = [digit.dim for dim in shard.layout.dims for digit in dim]
+            return far, shard.base not in read, shard.layout.scale != 1, open_, moved, order != sorted(order)
 
         self.shards = {t: min(known[t], key=later) for t in self.dist_part.inputs if t in known}
         missing = [t for t in self.dist_part.inputs if t not in self.shards]

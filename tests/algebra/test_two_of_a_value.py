@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from scalify_dl.algebra.between import find_cuts
@@ -60,3 +62,15 @@ def test_what_else_a_known_value_holds_is_looked_for(times: int) -> None:
         pass
     held = {shard.base for shard in decider.by_dist[own]}
     assert held == ({first, second} if times == 2 else {first})
+
+
+def test_a_value_that_is_held_in_any_order_of_its_dims_is_taken_in_its_own() -> None:
+    """Else x·xᵀ of one side would be followed by another formula than that of the other."""
+    pair = Pair({"tp": 1})
+    x, dx = pair.input((3, 3))
+    pair.outputs(two(pair.base, "multiply", x, x), two(pair.dist, "multiply", dx, dx))
+    program = load_program(pair.tables())
+    (known,) = program.shards
+    symmetric = replace(known, layout=layout_of("[1:1x3][0:1x3]|tp="))
+    decider = Decider(program, [symmetric, known])
+    assert [*Compared(decider, *program.expects[0][:2], "given").shards.values()] == [known]
