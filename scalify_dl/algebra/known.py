@@ -12,6 +12,7 @@ from scalify_dl.sizes import above
 from . import laws
 from .finite import Leaf
 from .form import Element, Field, Form, Number
+from .maxima import Meets
 from .rebuilt import BOUND, Rebuilt
 from .whole import integer_bounds, is_whole
 
@@ -164,7 +165,7 @@ class Known:
 
         return changed
 
-    def _lesser_ones_gone(self, meets: laws.Meets) -> Form | None:
+    def _lesser_ones_gone(self, meets: Meets) -> Form | None:
         """A maximum of minima without what is known not to count; None where nothing is."""
 
         def at_least(a: Form, b: Form) -> bool:

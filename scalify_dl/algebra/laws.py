@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from fractions import Fraction
 from functools import partial, reduce
 from math import gcd, isqrt, lcm
@@ -11,6 +11,7 @@ from scalify_dl.registry import registering
 
 from .flagged import by_truths
 from .form import MOST_FACTORS, Field, Form, Monomial, Number, Undecided
+from .maxima import Meets, common_factor, order, reduced, sets_in, turned
 from .quotients import multiplied_out, quotient
 from .roots import rooted_factor
 
@@ -20,8 +21,6 @@ within = registering(WITHIN)
 """Registers of what kind of elements a function is the same element of that function (`selecting.py`)."""
 MOST_EXPONENT = 4096
 """Greatest exponent of a number that is computed."""
-FEW_MEETS = 16
-"""Most sets through which a maximum is also looked at as minus a maximum."""
 MOST_MEETS = 256
 """Most sets of minima that a maximum is followed through."""
 
@@ -287,16 +286,13 @@ def _kinds(form: Form) -> set[str]:
 
 
 # ---- maxima and minima: a maximum of minima (disjunctive normal form of a distributive lattice) ----
-Meets = frozenset[frozenset[Form]]
-
-
 def sets_of(form: Form) -> Meets:
     """The sets of minima whose maximum a form is."""
     field = form.field
     if len(form.terms) == 1:
         ((monomial, coefficient),) = form.terms.items()
-        if len(monomial) == 1 and monomial[0][1] == 1 and field.elements[monomial[0][0]].kind == "maximum":
-            meets: Meets = field.elements[monomial[0][0]].data  # type: ignore[assignment]
+        meets = sets_in(field, monomial)
+        if meets is not None:
             if coefficient > 0:
                 return frozenset(frozenset(f.scaled(coefficient) for f in meet) for meet in meets)
             # c·max(min …) = min(max(c·…)) for c < 0: distributed
@@ -320,28 +316,28 @@ def of_sets(field: Field, meets: Meets) -> Form:
         return common + of_sets(field, frozenset(frozenset(f - common for f in meet) for meet in meets))
     if len(meets) + len(forms) > 2 and all(_is_exponential(form) for form in forms):  # exp is monotone
         return exponential(of_sets(field, frozenset(frozenset(map(logarithm, meet)) for meet in meets)))
-    factor = _common_divisor(field, forms)
+    factor = common_factor(field, forms)
     if factor:
         inverse = Form(field, {tuple((number, -exponent) for number, exponent in factor): 1})
         return Form(field, {factor: 1}) * of_sets(
             field, frozenset(frozenset(form * inverse for form in meet) for meet in meets)
         )
-    reduced = _reduced(field, meets)
-    if len(reduced) > MOST_MEETS:
+    left = reduced(field, meets)
+    if len(left) > MOST_MEETS:
         raise Undecided("a maximum of many minima")
-    if len(reduced) == 1:
-        (meet,) = reduced
+    if len(left) == 1:
+        (meet,) = left
         if len(meet) == 1:
             (form,) = meet
             return form
-    coefficients = [Fraction(c) for meet in reduced for form in meet for c in form.terms.values()]
+    coefficients = [Fraction(c) for meet in left for form in meet for c in form.terms.values()]
     scale = Fraction(gcd(*(c.numerator for c in coefficients)), lcm(*(c.denominator for c in coefficients)))
-    normal = frozenset(frozenset(form.scaled(1 / scale) for form in meet) for meet in reduced)
+    normal = frozenset(frozenset(form.scaled(1 / scale) for form in meet) for meet in left)
     nonnegative = any(all(form.is_nonnegative() for form in meet) for meet in normal)
     if not nonnegative:
-        turned = _turned(field, normal)
-        if turned is not None and _order(turned) < _order(normal):
-            return field.of(field.element("maximum", turned)).scaled(-scale)
+        minus = turned(field, normal)
+        if minus is not None and order(minus) < order(normal):
+            return field.of(field.element("maximum", minus)).scaled(-scale)
     positive = any(all(form.is_positive() for form in meet) for meet in normal)
     return field.of(field.element("maximum", normal, positive=positive, nonnegative=nonnegative)).scaled(scale)
 
@@ -359,66 +355,10 @@ def maximum_and_rest(form: Form) -> tuple[Meets, Form, Number] | None:
     """A form that is a number times one maximum, and something without maxima: the maximum's sets, that, the number."""
     elements = form.field.elements
     found = [m for m in form.terms if any(elements[number].kind == "maximum" for number, _ in m)]
-    if len(found) != 1 or len(found[0]) != 1 or found[0][0][1] != 1:
+    meets = sets_in(form.field, found[0]) if len(found) == 1 else None
+    if meets is None:
         return None
-    meets: Meets = elements[found[0][0][0]].data  # type: ignore[assignment]
     return meets, form - Form(form.field, {found[0]: form.terms[found[0]]}), form.terms[found[0]]
-
-
-def _reduced(field: Field, meets: Iterable[frozenset[Form]]) -> Meets:
-    """Of constants the one that counts; no set that another makes superfluous."""
-    reduced = set()
-    for meet in _outweighed(meets) if field.huge else meets:
-        values = [form.value for form in meet if form.value is not None]
-        least = {field.constant(min(values))} if values else set()
-        reduced.add(frozenset({form for form in meet if form.value is None} | least))
-    best = [form.value for meet in reduced if len(meet) == 1 for form in meet if form.value is not None]
-    if best:
-        top = max(best)
-        kept = {meet for meet in reduced if not any(f.value is not None and f.value <= top for f in meet)}
-        reduced = kept | {frozenset({field.constant(top)})}
-    many = max(map(len, reduced), default=0)
-    few = [meet for meet in reduced if len(meet) < many]  # a part of another has fewer
-    return frozenset(meet for meet in reduced if not any(other < meet for other in few))
-
-
-def _outweighed(meets: Iterable[frozenset[Form]]) -> Iterable[frozenset[Form]]:
-    """A maximum of minima without members that a huge number decides not to count."""
-
-    def less(a: Form, b: Form) -> bool:
-        return (b - a).outweighed() > 0
-
-    least = [frozenset(a for a in meet if not any(less(b, a) for b in meet)) for meet in meets]
-    return [meet for meet in least if not any(all(any(less(b, a) for b in meet) for a in other) for other in least)]
-
-
-def _turned(field: Field, meets: Meets) -> Meets | None:
-    """The sets whose maximum is minus that of these: max(−x, −y) for min(x, y). None where there are many."""
-    found: set[frozenset[Form]] = {frozenset(-form for meet in meets if len(meet) == 1 for form in meet)}
-    for meet in meets:
-        if len(meet) == 1:
-            continue
-        found = {picked | {-form} for picked in found for form in meet}
-        if len(found) > FEW_MEETS:
-            return None
-    return _reduced(field, found)
-
-
-def _order(meets: Meets) -> tuple[int, list[list[object]]]:
-    """Tells which of two ways to write a maximum is the normal one."""
-    return sum(map(len, meets)), sorted(sorted(form.key for form in meet) for meet in meets)  # type: ignore[misc]
-
-
-def _common_divisor(field: Field, forms: list[Form]) -> Monomial:
-    """What is above zero and divides a term of some form: with its lowest exponent."""
-    lowest: dict[int, Number] = {}
-    for form in forms:
-        for monomial in form.terms:
-            for number, exponent in monomial:
-                element = field.elements[number]
-                if exponent < 0 and element.kind == "power" and element.nonnegative:
-                    lowest[number] = min(lowest.get(number, 0), exponent)
-    return tuple(sorted(lowest.items()))
 
 
 def maximum(left: Form, right: Form) -> Form:

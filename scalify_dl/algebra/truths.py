@@ -7,7 +7,8 @@ from collections.abc import Callable
 from scalify_dl.sizes import above
 
 from .form import Field, Form, Number
-from .laws import Meets, comparable, maximum_and_rest
+from .laws import comparable, maximum_and_rest
+from .maxima import Meets
 from .whole import integer_bounds, is_whole
 
 

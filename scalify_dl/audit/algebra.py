@@ -226,6 +226,15 @@ def _turned(kind: str, a: Tree) -> list[Tree]:
     return [("add", *parts), ("subtract", *parts)]
 
 
+FACTORS: tuple[Tree, ...] = (("exponential", ("x", 0)), ("power", ("x", 1), 2), ("x", 0))
+"""Above zero, not below zero, of any sign."""
+
+
+def _within(kind: str, a: Tree, b: Tree, factor: Tree) -> Tree:
+    """A maximum or minimum with a factor within it, divided by that again: right where it is above zero."""
+    return ("divide", (kind, ("multiply", a, factor), ("multiply", factor, b)), factor)
+
+
 def _ways(kind: str, parts: list[Any]) -> list[Tree]:
     """Other ways to write an op, right ones and wrong ones."""
     zero: Tree = ("c", 0)
@@ -238,6 +247,7 @@ def _ways(kind: str, parts: list[Any]) -> list[Tree]:
             ("select", ("GT", a, b), b, a),
             ("negate", (other, ("negate", a), ("negate", b))),
             ("negate", (kind, ("negate", a), ("negate", b))),
+            *(_within(kind, a, b, factor) for factor in FACTORS),
         ]
     if kind in ("abs", "relu"):
         (a,) = parts
@@ -247,6 +257,7 @@ def _ways(kind: str, parts: list[Any]) -> list[Tree]:
             ("select", ("GE", a, zero), a, low),
             ("select", ("LT", a, zero), low, a),
             ("select", ("NE", a, zero), a, low),
+            *(_within("maximum", a, low, factor) for factor in FACTORS),
         ]
     if kind == "select":
         (name, a, b), yes, no = parts

@@ -122,6 +122,23 @@ def test_maxima_and_minima_distribute_and_absorb(basis: Field) -> None:
     assert laws.maximum(x + y, y) == y + laws.maximum(x, basis.zero)
     assert laws.maximum(x.scaled(3), y.scaled(3)) == laws.maximum(x, y).scaled(3)
     assert laws.maximum(-x, -y) == -laws.minimum(x, y)
+    assert laws.maximum(basis.zero, x * x) == x * x
+    assert laws.minimum(basis.zero, laws.exponential(x)) == basis.zero
+    assert laws.maximum(basis.one, x * x + y) != x * x + y
+
+
+@pytest.mark.parametrize("exponent", [1, 2, Fraction(1, 2), Fraction(-1, 2)])
+def test_what_is_not_below_zero_stands_outside_of_a_maximum(basis: Field, exponent: Fraction) -> None:
+    """… a factor of unknown sign does not; a maximum with such a factor is one of further maxima."""
+    (x, y), high = unknowns(basis, 2), basis.constant(6)
+    sizes = basis.of(basis.element("input", "size", nonnegative=True)), laws.power(y, Fraction(1, 3))
+    for base, outside in zip(sizes, (True, Fraction(exponent).denominator == 2), strict=True):
+        size = laws.power(base, exponent)
+        for function in (laws.maximum, laws.minimum):
+            assert (function(basis.zero, size * x) == size * function(basis.zero, x)) is outside
+            assert function(size * x, x) != size * function(x, x)
+        clamped = laws.minimum(laws.maximum(size * x, basis.zero), high)
+        assert clamped == laws.maximum(laws.minimum(size * x, high), basis.zero)
 
 
 def test_greater_and_at_least_differ_at_ties(basis: Field) -> None:
