@@ -14,6 +14,7 @@ from scalify_dl.audit.pair import Pair
 from scalify_dl.certificate.files import CertificateError, read_lines
 from scalify_dl.certificate.formulas.claims import WORDS, decide_claims, finite_inputs
 from scalify_dl.certificate.formulas.elementwise import Elementwise
+from scalify_dl.certificate.formulas.equal import equal
 from scalify_dl.certificate.formulas.forms import Atoms, Form
 from scalify_dl.facts import Facts
 from scalify_dl.ir.graph import Graph, Tensor
@@ -196,3 +197,25 @@ def test_a_root_of_a_square_is_no_number_of_unknown_sign() -> None:
     atoms = Atoms()
     x = atoms.atom("input", 0)
     assert atoms.power(x * x, Fraction(1, 2)).key != x.key
+
+
+def test_what_is_not_below_zero_stands_outside_of_a_greatest_one_for_the_checker_too() -> None:
+    """… a factor of unknown sign does not, and truths do not."""
+    atoms = Atoms()
+    x, y, truth = atoms.atom("input", "x"), atoms.atom("input", "y"), atoms.above_zero(atoms.atom("input", "z"))
+    zero, root = atoms.number(0), atoms.power(y + atoms.number(1), Fraction(-1, 2))
+    for factor, outside in ((root, True), (atoms.exponential(y), True), (y, False), (truth, False)):
+        assert (atoms.most([zero, factor * x]).key == (factor * atoms.most([zero, x])).key) is outside
+
+
+def test_the_checker_knows_that_what_is_above_one_number_is_not_below_a_lesser_one() -> None:
+    """So a value is cut off below and then above as it is the other way round, but not where the ends are exchanged."""
+    atoms = Atoms()
+    x, low, high = atoms.atom("input", "x"), atoms.number(0), atoms.number(6)
+
+    def cut(first: Form, then: Form) -> Form:
+        return -atoms.most([-atoms.most([x, first]), -then])
+
+    other = atoms.most([low, -atoms.most([-high, -x])])
+    assert equal(atoms, cut(low, high), other)
+    assert not equal(atoms, cut(high, low), other)

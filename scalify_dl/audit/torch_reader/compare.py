@@ -81,9 +81,9 @@ class Rounded(Machine):
             if self.jitter is not None:
                 step = max(EPSILON.get(dtype, 0.1), self.coarse) * self.jitter.choice([-1.0, 0.0, 1.0], x.shape)
                 exact = (rounded == x) & (np.abs(x) < 2**20) & (np.round(x * 1024) == x * 1024) | ~np.isfinite(x)
-                size = np.maximum(np.abs(rounded), self.inner.pop((op.id, rank), 0.0))
-                rounded = np.where(exact, rounded, rounded + size * step)
-                tiny = np.abs(x) < LOST.get(dtype, 0.0)
+                inner = self.inner.pop((op.id, rank), 0.0)
+                rounded = np.where(exact, rounded, rounded + np.maximum(np.abs(rounded), inner) * step)
+                tiny = np.abs(x) < np.maximum(LOST.get(dtype, 0.0), np.multiply(inner, EPSILON.get(dtype, 0.1)))
                 rounded = np.where(tiny, self.jitter.choice([0.0, 1.0], x.shape) * x, rounded)
                 sign = self.jitter.choice([-1.0, 1.0], x.shape)
                 rounded = np.where(rounded == 0, 0.0 * sign, rounded)  # kernels differ in the sign of zeros

@@ -105,6 +105,8 @@ def _contradicted(atoms: Atoms, p: Form, sign: int, known: Signs) -> bool:
     zero it adds up to what is not."""
     for key, other in known.items():
         if other >= 0 and (total := p + atoms.of(key)).terms:
+            if total.value is not None and total.value < 0:
+                return True
             found = known.get(atoms.compared(total).key, 2)
             if found == -2 or (found <= 0 and max(sign, other) == 2):
                 return True

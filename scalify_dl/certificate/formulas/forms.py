@@ -12,6 +12,7 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import Any
 
+from . import maxima
 from .primes import factors
 
 Product = tuple[tuple[int, Fraction], ...]
@@ -323,7 +324,7 @@ class Atoms:
         """The greatest of some."""
         members: dict[Sum, Form] = {}
         for form in forms:
-            for member in self._members(form):
+            for member in maxima.members(self, form):
                 members[member.key] = member
         constants = [m for m in members.values() if m.value is not None]
         if len(constants) > 1:
@@ -335,26 +336,16 @@ class Atoms:
         shared = dict(set.intersection(*({*form.terms.items()} for form in found)))
         common = Form(self, shared)
         rest = [form - common for form in found]
-        if all(self._grows(form) for form in rest):  # exp of the greatest
+        if all(maxima.grows(self, form) for form in rest):  # exp of the greatest
             return common + self.exponential(self.most([self.logarithm(form) for form in rest]))
+        outside = maxima.shared(self, rest)
+        if outside:
+            inverse = Form(self, {tuple((atom, -exponent) for atom, exponent in outside): Fraction(1)})
+            return common + Form(self, {outside: Fraction(1)}) * self.most([form * inverse for form in rest])
         coefficients = [f for form in rest for f in form.terms.values()]
         scale = Fraction(gcd(*(f.numerator for f in coefficients)), lcm(*(f.denominator for f in coefficients)))
         keys = frozenset(form.times(1 / scale).key for form in rest)
         return common + self.atom("most", keys).times(scale)
-
-    def _grows(self, form: Form) -> bool:
-        """Whether it is a number above zero times exps."""
-        if len(form.terms) != 1:
-            return False
-        ((product, factor),) = form.terms.items()
-        return factor > 0 and bool(product) and all(self.kinds[atom][0] == "exp" for atom, _ in product)
-
-    def _members(self, form: Form) -> list[Form]:
-        if len(form.terms) == 1:
-            ((product, factor),) = form.terms.items()
-            if factor > 0 and len(product) == 1 and product[0][1] == 1 and self.kinds[product[0][0]][0] == "most":
-                return [self.of(key).times(factor) for key in self.kinds[product[0][0]][1]]
-        return [form]
 
     def above_zero(self, form: Form) -> Form:
         """1 where it is above zero, else 0."""
