@@ -6,6 +6,7 @@ from math import prod, sqrt
 
 from scalify_dl.ir.graph import Graph, Tensor
 
+from ..pair import spread
 from .world import Retry, World, step
 
 
@@ -43,6 +44,50 @@ def norm_of_norms(w: World) -> None:
     reduced = w.emit(w.dist, "all-reduce", [mine], reducer="sum", groups=groups)
     w.add(total, mine)
     w.add(*(w.emit(g, "sqrt", [x]) for g, x in ((w.base, total), (w.dist, reduced))))
+
+
+@step("flat-norm", 0.4)
+def flat_norm(w: World) -> None:
+    """The norm of two or three values by those of each, which may be clipped by it before they are put in one row; a
+    rank has a shard of the row of what they were, or all of it, and its squares."""
+    axis = w.rng.choice([a for a, n in w.pair.mesh.axes if n > 1] or w.axes())
+    size, count = w.pair.mesh.axis_size(axis), w.rng.choice([2, 2, 3])
+    shapes = [[size * w.rng.choice([1, 2]), *([2] if w.chance(0.5) else [])] for _ in range(count)]
+    values = [w.input("f32", shape=s, layout=w.pair.layout(s, {}, pending={axis: "sum"})) for s in shapes]
+    base, b, d = [v.base for v in values], w.base, w.dist
+    listed = base[:-1] + base[:1] if w.slip() and shapes[0] == shapes[-1] else base
+    squares = [w.emit(b, "reduce", [_raised(w, b, x, "square")], dimensions=list(range(len(x.shape))), reducer="sum")
+               for x in listed]  # fmt: skip
+    if w.chance(0.5):
+        total = squares[0]
+        for each in squares[1:]:
+            total = w.emit(b, "add", [total, each] if w.chance(0.7) else [each, total])
+    else:
+        roots = [w.emit(b, "reshape", [w.emit(b, "sqrt", [x])], shape=(1,)) for x in squares]
+        side = w.emit(b, "concatenate", roots, dimension=0)
+        total = w.emit(b, "reduce", [_raised(w, b, side, "square")], dimensions=[0], reducer="sum")
+    clip = _coefficient(w, b, total)
+    kept = [w.emit(b, "multiply", [x, spread(b, clip, x.shape, [])]) for x in base] if w.chance(0.6) else base
+    order = list(range(count))
+    if w.chance(0.3):
+        w.rng.shuffle(order)
+    row = w.emit(b, "concatenate", [_flat(w, b, kept[i]) for i in order], dimension=0)
+    mine = w.emit(d, "concatenate", [_flat(w, d, values[i].dist) for i in order], dimension=0)
+    mine = w.emit(d, "reduce-scatter", [mine], dimension=0, reducer="sum", groups=w.pair.groups(axis))
+    number = w.emit(d, "reduce", [_raised(w, d, mine, "square")], dimensions=[0], reducer="sum")
+    number = number if w.slip() else w.emit(d, "all-reduce", [number], reducer="sum", groups=w.pair.groups(axis))
+    w.add(total, number)
+    clip = _coefficient(w, d, number)
+    w.add(row, w.emit(d, "multiply", [mine, spread(d, clip, mine.shape, [])]) if kept is not base else mine)
+
+
+def _coefficient(w: World, g: Graph, total: Tensor) -> Tensor:
+    one = g.constant(1.0, "f32")
+    return w.emit(g, "minimum", [one, w.emit(g, "divide", [g.constant(2.0, "f32"), w.emit(g, "add", [total, one])])])
+
+
+def _flat(w: World, g: Graph, x: Tensor) -> Tensor:
+    return w.emit(g, "reshape", [x], shape=(prod(x.shape),)) if len(x.shape) != 1 else x
 
 
 @step("shared-norm", 0.4)
