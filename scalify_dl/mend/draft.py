@@ -82,8 +82,8 @@ class Draft:
         return made
 
     def emit(self, kind: str, operands: Iterable[str], result: str, beside: str, **attributes: object) -> str:
-        """A new op in the graph of `beside`, at its place in the sources."""
-        ((_, graph, _),) = [row for row in self.facts["op"] if row[0] == beside]
+        """A new op in the graph of its result, at the place of `beside` in the sources."""
+        ((_, graph, *_),) = [row for row in self.facts["tensor"] if row[0] == result]
         op = self.fresh(beside)
         self.rows("op").append((op, graph, kind))
         self.rows("operand").extend((op, pos, t) for pos, t in enumerate(operands))

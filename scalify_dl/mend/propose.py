@@ -26,8 +26,8 @@ MAIN = "mend.dl"
 SECONDS = 60.0
 """Wall time for the rules on one execution: a machine that does other things gives them a part of itself."""
 ORDER = (
-    "given back", "again", "gathered", "at hand", "cut", "beside", "whole added", "joined", "origin", "late", "before",
-    "axis", "reducer", "mixed", "every rank", "piece", "kind", "constants", "line", "constant", "attributes", "term",
+    "given back", "again", "gathered", "at hand", "cut", "beside", "whole added", "axis", "joined", "origin", "late",
+    "before", "reducer", "mixed", "every rank", "piece", "kind", "constants", "line", "constant", "attributes", "term",
     "operand", "unreduced", "averaged", "far", "by one", "scaled", "rescaled", "scaled beside", "common line",
     "left out", "handed on", "factor", "accumulated", "as often", "enters", "direction", "order", "turns", "block",
     "pieces", "resent", "numbers", "stale", "in step", "newer", "other block", "turned", "along", "inside", "function",

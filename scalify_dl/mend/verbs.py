@@ -37,11 +37,16 @@ def changes(facts: Facts, edit: Edit) -> bool:
 
 
 def _whole(facts: Facts) -> Facts:
-    """The facts, where all that is read or given back is an input or made by one op. InputError where it is not."""
+    """The facts, where all that is read or given back is an input or made by one op, and in the loop where it is read.
+    InputError where it is not."""
     made = [row[2] for table in ("result", "input") for row in facts[table]]
     read = {row[2] for table in ("operand", "output") for row in facts[table]}
     if len({*made}) < len(made) or not read.issubset(made):
         raise InputError("with these edits something is made twice, or read and never made")
+    if facts["region"]:
+        ops, tensors = ({row[0]: row[1] for row in facts[table]} for table in ("op", "tensor"))
+        if any(ops[op] != tensors[tensor] for op, _, tensor in facts["operand"]):
+            raise InputError("with these edits something is read in another loop than it is made in")
     return facts
 
 
