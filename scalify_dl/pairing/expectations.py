@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Assumption, Graph, Port, Tensor
+from scalify_dl.ir.layout import Layout, Pending
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import Inexpressible, Placement, Rearranged
 from scalify_dl.readers.relations import OutputRelation, Relations
@@ -31,7 +32,10 @@ def expectations(
         rows, guessed = _paired(base, dist, mesh, inputs or {})
     expected: dict[tuple[Tensor, Tensor], str] = {}
     for d, b, text in rows:
-        if expected.setdefault((d, b), text) != text:
+        held = expected.setdefault((d, b), text)
+        if held != text and "" in (held, text) and _as_by_default(held or text):
+            expected[d, b] = held or text
+        elif held != text:
             raise InputError(
                 f"`{d.name}` is returned twice and expected in two ways: `{expected[d, b] or 'the default'}` and"
                 f" `{text or 'the default'}`",
@@ -39,6 +43,17 @@ def expectations(
                 hint="place it once under `outputs:` of the relations file",
             )
     return expected, guessed
+
+
+def _as_by_default(text: str) -> bool:
+    """Whether what a layout places is placed as by default, too: dims in order, each whole or in blocks, no more."""
+    layout = Layout.parse(text)
+    blocks = all(
+        digit.dim == n and digit.stride == 1 and len(digits) == 1
+        for n, digits in enumerate(layout.dims) for digit in digits
+    )  # fmt: skip
+    pending = any(isinstance(entry, Pending) for _, entries in layout.axes for entry in entries)
+    return blocks and not pending and layout.scale == 1
 
 
 def given_by(base: Graph, dist: Graph, dists: Sequence[Graph]) -> Graph:

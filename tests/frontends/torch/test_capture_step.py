@@ -238,6 +238,31 @@ def test_collectives_of_memory_in_another_order_stop(tmp_path: Path) -> None:
         capture_step(build, {"dp": 2}, tmp_path / "x")
 
 
+@pytest.mark.parametrize("rate", [0.1, 0.2])
+def test_a_parameter_that_an_optimiser_keeps_as_its_state_is_returned_twice(tmp_path: Path, rate: float) -> None:
+    """The first average of the parameters is the parameters: a value that is placed, and given once more without."""
+
+    def step_of(rate: float) -> Any:
+        def step(model: Any, x: Any, y: Any) -> dict[str, Any]:
+            model(x, y).backward()
+            for p in model.parameters():
+                if dist.is_initialized():
+                    average(p)
+            torch.optim.ASGD(model.parameters(), lr=rate).step()
+            return {}
+
+        return step
+
+    def build(mesh: Any) -> Any:
+        model, args, _ = base()
+        if mesh is None:
+            return model, args, step_of(0.1)
+        return model, tuple(x.chunk(2)[mesh.get_local_rank("dp")] for x in args), step_of(rate)
+
+    verdict = capture_step(build, {"dp": 2}, tmp_path / "x").verify().verdict
+    assert verdict == ("PROVED" if rate == 0.1 else "REFUTED")
+
+
 def _exchanged(how: str, rank: int) -> Any:
     def step(model: Any, x: Any) -> dict[str, Any]:
         flat = torch.cat([x, x])
