@@ -136,11 +136,11 @@ def local_parts(base: Array, layout: Layout, places: Sequence[Mapping[str, int]]
     if prod(local_shape(layout)) * len(places) > FEW:
         return np.stack([local_part(base, layout, at) for at in places])
     ats = tuple(tuple(at.get(axis, 0) for axis, _ in layout.axes) for at in places)
-    return np.asarray(base.reshape(-1)[_flat_addresses(layout, base.shape, ats)])
+    return np.asarray(base.reshape(-1)[flat_addresses(layout, base.shape, ats)])
 
 
 @lru_cache(maxsize=1 << 10)
-def _flat_addresses(layout: Layout, shape: tuple[int, ...], ats: tuple[tuple[int, ...], ...]) -> Array:
+def flat_addresses(layout: Layout, shape: tuple[int, ...], ats: tuple[tuple[int, ...], ...]) -> Array:
     """Where the elements of some ranks are among those of a baseline value."""
     whole = np.arange(prod(shape)).reshape(shape)
     axes = [axis for axis, _ in layout.axes]

@@ -20,6 +20,7 @@ from .found import Counterexample, Search
 from .inputs import crowded, ends, thresholds
 from .localise import locate
 from .meaning import Unsupported
+from .narrowed import narrowed
 from .outputs import Output, compared, counterexample, differs, not_numbers, outputs_of
 from .program import Program, Shard
 from .readings import Readings
@@ -249,10 +250,12 @@ def _at_once(
         pending = [output for output in pending if id(output) not in undefined]
         if trial is not trials[0]:
             invented = trial.invented.keys()
-            pending = [o for o in pending if not {o.dist, o.base} & invented and differs(trial, o)]
-    for output in pending if trials else ():
-        wrong = compared(trials[0], replace(output), ())
-        if wrong is not None:
+            pending = [o for o in pending if not {o.dist, o.base} & invented]
+            told = zip(pending, narrowed(trial, pending), strict=True)
+            pending = [o for o, closest in told if closest and (closest is not o or differs(trial, o))]
+    for output in narrowed(trials[0], pending) if trials else ():
+        wrong = output and compared(trials[0], replace(output), ())
+        if output and wrong:
             found.append(counterexample(trials[0], output, *wrong, "shrunk"))
     search.trials += 1
     search.cut = bool(found) and len(found) < many
