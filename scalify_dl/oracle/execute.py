@@ -82,9 +82,12 @@ def _apart(operands: list[PerRank]) -> bool:
     return len({tuple(map(id, x)) for x in zip(*(v.values() for v in operands), strict=False)}) >= TOGETHER
 
 
+_STEPS = np.array([1 - 2.0**-52, 1 + 2.0**-52])
+
+
 def _moved(x: Array, jitter: np.random.Generator) -> Array:
     """By one rounding, but whole numbers."""
-    step = 1 - 2.0**-52 + 2.0**-51 * jitter.integers(0, 2, x.shape)
+    step = _STEPS[jitter.integers(0, 2, x.shape)]
     exact = (x == np.rint(x)) & (np.abs(x) <= 2.0**53)
     return np.where(exact, x, x * step)
 

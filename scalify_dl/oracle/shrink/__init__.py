@@ -55,7 +55,7 @@ class Shrunk:
                 related = relate(s, row)
                 if related is not None:
                     self._rows[row] = related
-        for unread in program.tensors:
+        for unread in [tensor for tensor in program.tensors if tensor not in s.known]:
             s.dims(unread)
         self._shapes = s
         self._sizes: Sizes = s.extents.solve(least)
@@ -155,7 +155,7 @@ class Shrunk:
         if shape is None:
             shape = shapes[id(dims)] = tuple(z.size(d) for d in dims)
         literal, items = tensor.literal, tensor.items
-        count = s.counts(tensor.id)
+        count = s.counts(tensor.id) if items is not None or literal is not None else None
         if count is not None:
             if items is not None:
                 items = tuple(z.value(count, v) for v in items)

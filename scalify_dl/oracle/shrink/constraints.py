@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
 from scalify_dl.ir.alike import Around, alike
@@ -34,6 +34,7 @@ class Shapes:
         self._dims: dict[str, list[int]] = {}
         self._counts: dict[str, int] = {}
         self._alike: dict[object, list[tuple[Place, Place]]] = {}
+        self._numbers: dict[int, tuple[object, ...]] = {}
         self.producer = program.producer()
 
     def dims(self, tensor: str) -> list[int]:
@@ -41,6 +42,11 @@ class Shapes:
         if tensor not in self._dims:
             self._dims[tensor] = [self.extents.new(n) for n in self.program.tensors[tensor].shape]
         return self._dims[tensor]
+
+    @property
+    def known(self) -> Collection[str]:
+        """Tensors whose extents were asked for."""
+        return self._dims.keys()
 
     def counts(self, tensor: str) -> int | None:
         """The extent of what an integer tensor counts; None for other types."""
@@ -56,10 +62,12 @@ class Shapes:
 
     def alike(self, op: Op) -> None:
         """What `ir.alike` knows of its dims."""
-        tensors = [*op.operands, *op.results]
-        if op.kind in ONE_SHAPE and len({self.program.tensors[t].shape for t in tensors}) == 1:
-            self.same_dims(tensors)
-            return
+        if op.kind in ONE_SHAPE:
+            tensors = [*op.operands, *op.results]
+            first, *others = [self.program.tensors[t].shape for t in tensors]
+            if all(shape == first for shape in others):
+                self.same_dims(tensors)
+                return
         pairs = self._pairs(op)
         dims = [self.dims(t) for t in op.operands]
         if len(op.results) == 1 and op.results[0] not in self._dims:  # its extents are those of operands, where alike
@@ -80,7 +88,9 @@ class Shapes:
         """Places around the op of which `ir.alike` says that they are of one size, those of the result last; ops of a
         model's layers ask for the same."""
         ranks = tuple(len(self.program.tensors[t].shape) for t in (*op.operands, *op.results))
-        numbers = () if op.by_rank else tuple((key, tuple(values)) for key, values in op.numbers.items())
+        numbers = self._numbers.get(id(op.numbers))
+        if numbers is None:
+            numbers = self._numbers[id(op.numbers)] = tuple((key, tuple(some)) for key, some in op.numbers.items())
         key = (op.kind, len(op.operands), ranks, numbers)
         if op.by_rank or key not in self._alike:
             places = [[(t, d) for d in range(n)] for t, n in enumerate(ranks)]
@@ -153,6 +163,8 @@ def elementwise(s: Shapes, op: Op) -> None:
     scale."""
     s.alike(op)
     tensors = [*op.operands, *op.results]
+    if not any(s.program.tensors[t].dtype[0] in "su" for t in tensors):
+        return
     if op.kind == "convert" and s.program.tensors[op.operands[0]].dtype[0] not in "sup":
         s.keep_counts(op.results)  # numbers that were counted or computed as reals: slots of tokens
     elif op.kind in (

@@ -16,13 +16,13 @@ def of_data(s: Shapes) -> set[str]:
     """Tensors that depend on the values of inputs or on random draws otherwise than by comparisons with a number."""
     program = s.program
     found = {t for graph in [*program.top("base"), *program.top("dist")] for t in graph.inputs}
-    size = -1
-    while size != len(found):  # loops carry data back to where they begin
+    while True:
         size = len(found)
         for graph in program.graphs.values():
             for op in graph.ops:
                 _carry(s, op, found)
-    return found
+        if size == len(found) or not program.region_graphs:  # loops carry data back to where they begin
+            return found
 
 
 def _carry(s: Shapes, op: Op, found: set[str]) -> None:
@@ -47,12 +47,15 @@ def _carry(s: Shapes, op: Op, found: set[str]) -> None:
         found.update(op.results)
 
 
+ADDING = frozenset({"reduce", "cumulative", "dot", "scatter"})
+
+
 def keep_counted(s: Shapes) -> None:
     """Dims along which values without data are added up keep their size."""
     data = of_data(s)
     for graph in s.program.graphs.values():
         for op in graph.ops:
-            if op.operands and data.isdisjoint(_added_up(op)):
+            if op.kind in ADDING and data.isdisjoint(_added_up(op)):
                 for dim in _counted_dims(s, op):
                     s.extents.keep(dim)
 

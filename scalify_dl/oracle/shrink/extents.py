@@ -160,9 +160,12 @@ class Extents:
 
     def _carry(self, a: int, at: int, b: int, bt: int, length: int) -> bool:
         """What is known of digits [at, at·length] of a, also of those of b."""
-        x = self._extents[a]
+        x, y = self._extents[a], self._extents[b]
         end = at * length
-        changed = self._cut(a, at) | self._cut(a, end)
+        changed = False
+        for boundary in (at, end):
+            if boundary not in x.chain:
+                changed |= self._cut(a, boundary)
         for lo, hi in list(x.opaque):
             lo, hi = max(lo, at), min(hi, end)
             if lo >= hi:
@@ -172,8 +175,8 @@ class Extents:
             else:
                 changed |= self._opaque(b, lo // at * bt, hi // at * bt)
         for boundary in list(x.chain):
-            if at <= boundary <= end and boundary % at == 0:
-                changed |= self._cut(b, boundary // at * bt)
+            if at <= boundary <= end and boundary % at == 0 and (there := boundary // at * bt) not in y.chain:
+                changed |= self._cut(b, there)
         return changed
 
     def _close(self) -> None:
