@@ -151,6 +151,33 @@ def _element_written(
     )  # fmt: skip
 
 
+@step("hot-difference", 0.4)
+def hot_difference(w: World) -> None:
+    """An element of each row less the row's number; a rank adds up one-hot rows times the difference, or the number."""
+    places = w.rng.choice([3, 4, 6])
+    ids = some_ids(w, places)
+    rows, dims = w.placed[ids.dist], list(range(len(ids.base.shape)))
+    shape = (*ids.base.shape, places)
+    x = Twin(*w.pair.input(shape, layout=Layout.of([*rows.dims, [Digit(len(dims), 1, places)]], rows.axes)))
+    number = Twin(*w.pair.input(ids.base.shape, layout=rows))
+    if w.chance(0.2):
+        x = Twin(w.emit(w.base, "log", [x.base]), w.emit(w.dist, "log", [x.dist]))
+    read = w.emit(
+        w.base, "gather", [x.base, ids.base], offset_dims=[], collapsed_slice_dims=[len(dims)],
+        start_index_map=[len(dims)], slice_sizes=[1] * len(shape), operand_batching_dims=dims,
+        start_indices_batching_dims=dims, index_vector_dim=len(dims), mode="clamp",
+    )  # fmt: skip
+    if w.chance(0.5):
+        hot = _selected(w, w.dist, ids.dist, places, None, 1.0)
+    else:
+        hot = w.emit(w.dist, "convert", [_one_written(w, ids.dist, places, "s32")], dtype="f32")
+    wide = spread(w.dist, number.dist, x.dist.shape, dims)
+    less = w.emit(w.dist, "add" if w.slip() else "subtract", [x.dist, wide])
+    for base, other in ((w.emit(w.base, "subtract", [read, number.base]), less), (number.base, wide)):
+        product = w.emit(w.dist, "multiply", [other, hot] if w.chance(0.3) else [hot, other])
+        w.add(base, w.emit(w.dist, "reduce", [product], dimensions=[len(dims)], reducer="sum"))
+
+
 @step("truth-number", 0.4)
 def truth_number(w: World) -> None:
     """Whether all of a value, or any of it, is above a number; ranks take the least, or greatest, as numbers."""
