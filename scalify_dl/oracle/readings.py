@@ -75,7 +75,7 @@ def _key(arrays: Iterable[Array]) -> tuple[tuple[Any, ...], float] | None:
         return ("i", *(f"{n:.9e}" for n in (low, high, mean, size, square, endless))), 1.0
     if high - low <= MATCH * size:
         return ("splat", endless), high
-    numbers = (low / size, high / size, mean / size, square / size**2)
+    numbers = (low / size, high / size, mean / size, square / size / size)
     return ("f", f"{endless:.6f}", *(f"{0.0 if abs(n) < 1e-10 else n:.6e}" for n in numbers)), size
 
 

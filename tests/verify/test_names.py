@@ -33,7 +33,8 @@ def wrong() -> scalify_dl.Report:
 def test_assumptions_name_parameters_and_draw_layouts(proved: scalify_dl.Report) -> None:
     text = proved.text()
     assert "embed_tokens.weight (primals_1): corresponds to the baseline's as (tp a) b -> a b" in text
-    (one,) = (a for a in proved.to_dict()["assumptions"] if a["tensor"] == "primals_1")
+    found = proved.to_dict()["assumptions"]
+    (one,) = (a for a in found if a["tensor"] == "primals_1" and a["why"] == "annotation")
     assert one["text"].startswith("corresponds to base/primals_1 as [0:")  # canonical, for programs
     assert one["label"].endswith("embed_tokens.weight (primals_1)")
 
