@@ -18,7 +18,7 @@ from .state import Progress, State, Tried, by_formulas, proved, refuted_at_once
 from .verbs import apply
 
 SECONDS = 6.0
-"""CPU time for guesses, at most; runs of the rules on what agrees come on top."""
+"""CPU time for guesses; runs of the rules on what agrees come on top."""
 ROUNDS = 3
 MOST_OPS = 3_000
 """Of longer programs no edits are guessed."""
@@ -26,17 +26,16 @@ COMPLETE = 4
 """So many guesses that make everything right are put to the rules."""
 
 
-def guess(start: State, mended: State, options: Options, progress: Progress, seconds: float = SECONDS) -> State:
+def guess(start: State, mended: State, options: Options, progress: Progress) -> State:
     """The program with guessed edits, from its start or from what other edits mended; as it was mended, where none
-    makes fewer outputs wrong. `seconds`: CPU time for it, where that is less than elsewhere."""
+    makes fewer outputs wrong."""
     if len(start.facts["op"]) > MOST_OPS:
         return mended
     begun, best = time.process_time(), mended
-    seconds = min(seconds, SECONDS)
     nearer = len(mended.wrong) < len(start.wrong)
     ways = [start, mended] if mended.tried else [start]
     for way, state in enumerate(reversed(ways) if nearer else ways, 1):
-        deadline = begun + seconds * (1 if not nearer else way / len(ways))
+        deadline = begun + SECONDS * (1 if not nearer else way / len(ways))
         for number in range(ROUNDS):
             found = _round(state, options, deadline, progress, f"guessing edits, round {number + 1}")
             if found is None:

@@ -31,11 +31,7 @@ from .verbs import apply, changes
 from .window import windows
 
 SECONDS = 20.0
-"""CPU time for trying edits, at most; runs of the rules on what agrees come on top."""
-LEAST = 8.0
-"""So much there is in any case."""
-TIMES = 2.0
-"""Else there is so many times what the verdict took."""
+"""CPU time for trying edits; runs of the rules on what agrees come on top."""
 ROUNDS = 6
 TRIED = 24
 """Proposals that are executed in one round."""
@@ -73,19 +69,17 @@ class Mending:
 
 
 def mend(
-    facts: Facts, search: Search, options: Options, progress: Progress, said: Said | None = None,
-    spent: float = SECONDS,
-) -> Mending | None:  # fmt: skip
+    facts: Facts, search: Search, options: Options, progress: Progress, said: Said | None = None
+) -> Mending | None:
     """Edits for the wrong outputs that a search found; None where it kept no values to compare. `said`: what a proof
-    says of the ops at which it stops (`STOPS`). `spent`: CPU seconds that the verdict took."""
+    says of the ops at which it stops (`STOPS`)."""
     tables = written_out(facts.tables)  # edits are of single ranks
     if tables is not facts.tables:
         facts = Facts({name: [tuple(row) for row in rows] for name, rows in tables.items()}, facts.directory)
     start = State(facts, search, [])
     if search.readings is None or not start.wrong:
         return None
-    seconds = min(SECONDS, max(LEAST, TIMES * spent))
-    deadline = time.process_time() + seconds
+    deadline = time.process_time() + SECONDS
     first = propose(facts, search.readings, start.wrong, said)
     found = Mending(start.wrong, first, faults=dict(first.faults), outputs=len(facts["expect"]))
     found.right = {
@@ -126,7 +120,7 @@ def mend(
         if not way.wrong:
             state, found.first, found.faults = way, further, {**found.faults, **further.faults}
     if state.wrong:
-        state = guess(start, state, options, progress, seconds / 2)
+        state = guess(start, state, options, progress)
     found.tried, found.proved = _that_change(facts, state.tried), state.proved
     if found.complete:
         found.sent = _sent(facts, state.facts, search.readings)

@@ -83,7 +83,7 @@ PATIENCE = 300.0
 """Seconds of wall time for one edit: a machine that does other things gives it a part of itself."""
 
 
-AGAIN = 3.0
+AGAIN = 6.0
 """CPU seconds for formulas of an edited program that are looked at once more."""
 
 

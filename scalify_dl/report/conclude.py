@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -362,10 +361,7 @@ def _concluded(
 
         try:
             with until(analysis.deadline):
-                spent = time.process_time() - analysis.begun
-                mending = mending or mend(
-                    analysis.facts, numbers.search, options, progress, stops(analysis), spent=spent
-                )
+                mending = mending or mend(analysis.facts, numbers.search, options, progress, stops(analysis))
         except OutOfTime:
             notes.append("no time was left (--timeout) to try edits")
         if mending is not None:

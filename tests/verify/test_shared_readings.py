@@ -1,15 +1,11 @@
-"""How long edits are tried: as long as the verdict took, or a few times that; what an edit leaves alone is kept."""
+"""What edits cost: what was read of values that an edit leaves alone is kept."""
 
 from __future__ import annotations
 
-import pytest
-
 from scalify_dl.audit.pair import Pair, spread
 from scalify_dl.facts import Facts
-from scalify_dl.mend import mend as mending
 from scalify_dl.oracle import find_counterexample, load_program
 from scalify_dl.oracle.readings import Readings
-from scalify_dl.prove.options import Options
 
 from .test_mending_steps import a_loss_divided_again, facts_of
 
@@ -18,18 +14,6 @@ def readings_of(facts: Facts) -> Readings:
     found = find_counterexample(load_program(facts.tables), rounding=False).readings
     assert found is not None
     return Readings(found.trial)
-
-
-@pytest.mark.parametrize(("spent", "least"), [(0.0, 0.0), (0.0, 8.0), (30.0, 0.0)])
-def test_edits_are_tried_for_as_long_as_the_verdict_took(
-    spent: float, least: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    facts = a_loss_divided_again()
-    search = find_counterexample(load_program(facts.tables), rounding=False)
-    monkeypatch.setattr(mending, "LEAST", least)
-    found = mending.mend(facts, search, Options(), lambda text: None, spent=spent)
-    assert found is not None
-    assert bool(found.tried) == (spent + least > 0)
 
 
 def times_and_wave(factor: float) -> Facts:
