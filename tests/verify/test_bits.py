@@ -88,6 +88,9 @@ SIGNS: dict[str, Make] = {
     "1/where": lambda g, x: over(g, masked(g, x)),
     "1/sqrt": lambda g, x: g.emit("rsqrt", [g.emit("cbrt", [masked(g, x)])]),
     "power": lambda g, x: g.emit("power", [plus_zero(g, x), written(g, x, -1.0)]),
+    "1/(-x·x / -6)": lambda g, x: over(
+        g, g.emit("divide", [g.emit("negate", [g.emit("multiply", [x, x])]), written(g, x, -6.0)])
+    ),
     "angle": lambda g, x: g.emit("atan2", [written(g, x), x]),
 }
 
@@ -106,6 +109,7 @@ NO_SIGNS: dict[str, Make] = {
     "masked": masked,
     "over x": over,
     "over a positive number": lambda g, x: over(g, positive(g, plus_zero(g, x))),
+    "over a square": lambda g, x: over(g, g.emit("multiply", [positive(g, x), positive(g, x)])),
     "over a sum": lambda g, x: over(g, g.emit("add", [positive(g, x), masked(g, x)])),
     "over a count": lambda g, x: over(g, counts(g, x)),
     "over a number": lambda g, x: g.emit("divide", [x, written(g, x, 3.0)]),
