@@ -25,8 +25,9 @@ HOLDS: dict[str, Callable[[Array], Array]] = {
     "positive": lambda value: value > 0,
     "nonnegative": lambda value: value >= 0,
     "finite": np.isfinite,
+    "zero sign": lambda value: (value != 0) | ~np.signbit(value.real),
 }
-"""Conditions by the reason that an assumption states."""
+"""Conditions by the reason that an assumption states; zeros of the two sides are alike where none is -0."""
 SEEDS = 12
 """How many draws of each kind are looked at."""
 

@@ -34,7 +34,7 @@ class Derived:
     finite: frozenset[str]
     """Inputs that a derivation takes for finite."""
     assumed: frozenset[tuple[str, str]]
-    """Values of which a derivation takes something for granted, and what (of `SIGNS`, or that they are finite)."""
+    """Values of which a derivation takes something for granted, and what; see `taken_for_granted`."""
     program: Program
 
     @property
@@ -45,6 +45,14 @@ class Derived:
     def declared(self) -> dict[str, Structure]:
         """Structures that the rules declare of opaque calls, by op."""
         return declared_structures(self.program)
+
+
+def taken_for_granted(program: Program) -> frozenset[tuple[str, str]]:
+    """Values of which a derivation takes something for granted, and what: of `SIGNS`, that they are `finite`, or by
+    their `zero sign` that they have no zero of another sign than the baseline's."""
+    listed = ((str(row[0]), str(row[2])) for row in program.relation("assumption"))
+    zeros = ((str(value), "zero sign") for (value,) in program.relation("zero_of_one_sign"))
+    return frozenset([*((value, why) for value, why in listed if why in ("finite", *SIGNS)), *zeros])
 
 
 def declared_structures(program: Program, kinds: Container[str] | None = None) -> dict[str, Structure]:
@@ -108,7 +116,7 @@ def derive_with(program: Program, tables: Tables, timeout: float | None = 120, f
         [(str(d), str(b)) for d, b, verdict, _ in verdicts if verdict != "PROVED"],
         any(row[2] == "precision" for row in assumed),
         frozenset(str(row[0]) for row in assumed if row[2] == "finite"),
-        frozenset((str(row[0]), str(row[2])) for row in assumed if row[2] in ("finite", *SIGNS)),
+        taken_for_granted(program),
         program,
     )
 

@@ -24,12 +24,12 @@ def audit(
     numeric meanings of calls."""
     from scalify_dl.audit import audit as check
     from scalify_dl.audit import read_corr
-    from scalify_dl.audit.derive import SIGNS, declared_structures
+    from scalify_dl.audit.derive import declared_structures, taken_for_granted
     from scalify_dl.audit.table import places_in
 
     load_meanings(meanings)
     facts, declared, finite = load(directory), None, None
-    assumed: set[tuple[str, str]] = set()
+    assumed: frozenset[tuple[str, str]] = frozenset()
     places: dict[Row, str] = {}
     with progress("auditing") as say:
         if relations is not None:
@@ -44,7 +44,7 @@ def audit(
             rows = [tuple(map(str, row)) for row in analysis.rows("corr")]
             declared = declared_structures(analysis.program)
             finite = {str(row[0]) for row in analysis.rows("assumption") if row[2] == "finite"}
-            assumed = {(str(row[0]), str(row[2])) for row in analysis.rows("assumption") if row[2] in SIGNS}
+            assumed = taken_for_granted(analysis.program)
         began = time.monotonic()
         found = check(
             facts.tables,
