@@ -104,6 +104,35 @@ def test_the_line_of_the_bug_leads(wrong: Callable[[], Facts]) -> None:
     assert "PROVED" in " ".join(first.tried), said
 
 
+def an_exchange_that_is_missing() -> Facts:
+    """A rank has one expert's rows of all groups and goes on as if these were all experts' rows of its group."""
+    pair = Lined({"ep": 2})
+    x, dx = pair.input((2, 2, 2, 3), {0: "ep"})
+    base, dist = pair.base, pair.dist
+    own = dist.emit("reshape", [dx], shape=(1, 4, 3))
+    pair.at(6)
+    whole, part = base.emit("sine", [x]), dist.emit("sine", [own])
+    pair.at(2)
+    part = dist.emit("reshape", [part], shape=(2, 2, 3))
+    pair.at(5)
+    whole, part = (g.emit("exponential", [t]) for g, t in ((base, whole), (dist, part)))
+    whole, part = (g.emit("reduce", [t], dimensions=[0], reducer="sum") for g, t in ((base, whole), (dist, part)))
+    pair.at(3)
+    whole, part = (g.emit("cosine", [t]) for g, t in ((base, whole), (dist, part)))
+    whole = base.emit("reduce", [whole], dimensions=[0, 1, 2], reducer="sum")
+    part = dist.emit("reduce", [part], dimensions=[0, 1], reducer="sum")
+    pair.at(4)
+    pair.outputs(whole, pair.all_reduced(part, "ep"))
+    pair.at(9)
+    return pair.facts()
+
+
+def test_the_line_that_hands_values_on_without_an_exchange_leads() -> None:
+    first = first_cause(an_exchange_that_is_missing())
+    assert (first.kind, first.source[0].line) == ("reshape", 5), first
+    assert "as an exchange that is missing" in " ".join(first.found)
+
+
 LOOP = Facts(
     {
         "graph": [("g", "dist"), ("body", "dist")],
