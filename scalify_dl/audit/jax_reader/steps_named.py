@@ -45,13 +45,16 @@ def unary_by_name(w: World) -> None:
 @step(1)
 def arithmetic_by_name(w: World) -> None:
     """Of integers, also where JAX or the program would guard: division by zero, numbers that do not
-    fit. (Exponents are small: of large and of negative ones XLA has several opinions.)"""
+    fit. (Exponents are small: of large and of negative ones XLA has several opinions, and it would make some of a
+    division by a power.)"""
     a, b = pair(w, is_integer)
     names = ("divide", "remainder", "subtract", "shift_left") + ("power",) * (np.dtype(w.types[a].dtype).name[0] == "i")
     name = w.choice(names)
 
     def f(x: Any, y: Any) -> Any:
-        y = jnp.abs(lax.rem(y, jnp.full_like(y, 6))) if name == "power" else y
+        if name == "power":
+            y = jnp.abs(lax.rem(y, jnp.full_like(y, 6)))
+            return lax.optimization_barrier(emit("stablehlo.power", (x, y), shaped(w, a)))
         return emit(f"stablehlo.{name}", (x, y), shaped(w, a))
 
     w.add(f"{name} of integers", f, a, b)
