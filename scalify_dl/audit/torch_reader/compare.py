@@ -68,7 +68,8 @@ class Rounded(Machine):
     coarse: float = 0.0
     """The least rounding by which results are moved."""
     inner: dict[tuple[str, int], Array] = field(default_factory=dict)
-    """How large the numbers inside of an op are, of which its result is a difference."""
+    """How large the numbers inside of an op are, of which its result is a difference, or a sum: where that is 0,
+    kernels (of a mean, by Welford's way) may have what rounding leaves of it."""
 
     def _jittered(self, op: Op, value: dict[int, Array]) -> dict[int, Array]:
         dtype = self.program.tensors[op.results[0]].dtype
@@ -82,8 +83,10 @@ class Rounded(Machine):
                 step = max(EPSILON.get(dtype, 0.1), self.coarse) * self.jitter.choice([-1.0, 0.0, 1.0], x.shape)
                 exact = (rounded == x) & (np.abs(x) < 2**20) & (np.round(x * 1024) == x * 1024) | ~np.isfinite(x)
                 inner = self.inner.pop((op.id, rank), 0.0)
+                exact &= (x != 0) | (np.multiply(inner, 1.0) == 0)
                 rounded = np.where(exact, rounded, rounded + np.maximum(np.abs(rounded), inner) * step)
                 tiny = np.abs(x) < np.maximum(LOST.get(dtype, 0.0), np.multiply(inner, EPSILON.get(dtype, 0.1)))
+                tiny &= x != 0
                 rounded = np.where(tiny, self.jitter.choice([0.0, 1.0], x.shape) * x, rounded)
                 sign = self.jitter.choice([-1.0, 1.0], x.shape)
                 rounded = np.where(rounded == 0, 0.0 * sign, rounded)  # kernels differ in the sign of zeros
@@ -96,6 +99,10 @@ class Rounded(Machine):
             for rank in ranks:
                 *gradient, x = (np.abs(operand[rank]) for operand in operands)
                 self.inner[op.id, rank] = gradient[0] * (1 + x) if gradient else x
+        if op.kind == "reduce" and op.symbols.get("reducer") == ["sum"] and self.jitter is not None:
+            sizes = super()._local(op, ranks, [{rank: np.abs(x) for rank, x in value.items()} for value in operands])
+            if len(op.results) == 1 and self.program.tensors[op.results[0]].dtype in EPSILON:
+                self.inner |= {(op.id, rank): size for rank, size in sizes[0].items()}
         if op.kind == "convert" and self.jitter is not None:  # out of the range of an integer type anything may come
             for rank, x in operands[0].items():
                 found = results[0][rank]

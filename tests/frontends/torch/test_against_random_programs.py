@@ -88,6 +88,19 @@ def test_what_kernels_make_of_numbers_beyond_their_type_is_no_fault_of_the_reade
     assert (tried[0].failure, tried[0].checked) == (None, 3)
 
 
+def test_a_mean_that_is_zero_but_for_rounding_is_no_fault_of_the_reader() -> None:
+    """The kernel's mean, by Welford's way, is 6e-8; its reciprocal, squared, is of one sign."""
+    row = torch.tensor([[1.75, 1.125, 2.875, -3.75, 1.625, -3.625]])
+    steps = [
+        Step(aten.native_layer_norm.default, (Var(-1), [6], None, None, 0.125), {}, tuple((i, (i,)) for i in range(3))),
+        Step(aten.reciprocal.default, (Var(1),), {}, ((3, ()),)),
+        Step(aten.pow.Tensor_Scalar, (Var(3), 2.0), {}, ((4, ()),)),
+    ]
+    tried = one.attempt(Program([row], steps), "written")
+    assert not isinstance(tried, str)
+    assert tried[0].failure is None
+
+
 def test_sparse_gradients_are_not_compared() -> None:
     step = Step(aten.embedding.default, (Var(-1), Var(-2), -1, False, True), {}, ((0, ()),))
     program = Program([torch.randn(4, 3), torch.tensor([1, 2])], [step])
