@@ -4,8 +4,8 @@ Lemma composition-of-pieces. The rules are run on a piece as on any pair of prog
 of which nothing is known (uninitialised memory) but what is *given*: correspondences (`proved_equal`) and the sorts of
 elements (`comes_in`). What they derive of what leaves and of outputs is true of all values that enter and are as given.
 Conditions: every given row was derived before, of these very values, by the piece that they leave; what a proof leans
-on of values that enter is listed for the inputs that these are made of; nothing draws, loops, asks for infinities or is
-of unknown meaning, nor is anything else said of the programs as a whole (`whole.py`).
+on of values that enter is listed for the inputs that these are made of; nothing draws, loops, asks for infinities or
+has unknown effects, nor is anything else said of the programs as a whole (`whole.py`).
 Why sound: by induction on the order in which rows are derived all given rows are true of the values in the whole
 program, so what is derived of outputs is, too. That order is one in time, so no row rests on itself. An equal piece
 (`Piece.key`) with equal rows given is the same pair of programs up to names, and the rules know no names: the same rows
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 Held = tuple[int, int, str]
 """Places of a distributed and of a baseline value, and the layout in which the one holds the other."""
 Derive = Callable[[Facts, Mapping[str, list[Row]]], Analysis]
-LISTED = frozenset({"finite", "overflow", "precision", "nonzero", "order"})
+LISTED = frozenset({"finite", "overflow", "precision", "nonzero", "order", "opaque"})
 """Reasons of assumptions that pieces may add: they speak of one value, and name no other."""
 ALL_SORTS = 6
 """Sorts of which a value may be that nothing is known of."""
@@ -222,7 +222,9 @@ class Induction:
         inputs = {port.tensor for graph in written.graphs for port in graph.inputs}
         shards = [shard for shard in self.paired.found[0].shards if shard.dist in inputs]
         bounds = {tensor: some for tensor, some in self.paired.bounds.items() if tensor in inputs}
-        paired = Paired([Correspondence(shards)], [[]], [{**expected}], [[]], bounds)
+        constants = {op.result for graph in written.graphs for op in graph.ops if op.kind == "constant"}
+        elided = [row for row in self.paired.elided[0] if constants.issuperset(row[:2])]
+        paired = Paired([Correspondence(shards)], [elided], [{**expected}], [[]], bounds)
         facts = write_tables(base, [dist], [(dist, "dist", "")], paired, self.mesh, ids, ops)
         check_written(facts)
         return facts

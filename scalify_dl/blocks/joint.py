@@ -73,10 +73,13 @@ class Joint:
 RANDOM = frozenset({"rng", "rng-bit-generator", "rng-uniform", "rng-normal", "dropout-mask", "empty"})
 """Draws, which programs have one by one."""
 
+FUNCTION = "custom:"
+"""How kinds begin of which rules may tell what functions they are (`opaque`); readers know no effect of these."""
+
 
 def says(op: Op, said: dict[int, Key]) -> Key:
     """All that an op is, besides what it reads. `said` keeps words of attributes, which ops share."""
-    if op.regions or op.rounding or op.kind in RANDOM or ":" in op.kind:
+    if op.regions or op.rounding or op.kind in RANDOM or (":" in op.kind and not op.kind.startswith(FUNCTION)):
         raise Unusual(op.kind)
     more: Key = ()
     if op.groups is not None or op.replica_groups_all or op.pairs or op.along or op.group_name:
@@ -89,8 +92,6 @@ def says(op: Op, said: dict[int, Key]) -> Key:
         ranked = tuple((key, tuple(sorted(by.items()))) for key, by in sorted(op.rank_numbers.items()))
         more += (ranked, tuple((key, tuple(sorted(by.items()))) for key, by in sorted(op.strides.items())))
     if op.kind == "constant" and (literal := op.results[0].literal) is not None:
-        if literal.is_elided:
-            raise Unusual("elided")
         more += (literal.text, literal.sha256)
     numbers, symbols = said.get(id(op.numbers)), said.get(id(op.symbols))
     if numbers is None:
@@ -100,9 +101,15 @@ def says(op: Op, said: dict[int, Key]) -> Key:
     return op.kind, numbers, symbols, tuple([(t.dtype, t.shape) for t in op.results]), more
 
 
+def is_unprinted(op: Op) -> bool:
+    """Whether neither the value nor a hash of a constant is known."""
+    literal = op.result.literal
+    return literal is not None and literal.is_elided and literal.sha256 is None
+
+
 def joined(base: Graph, dist: Graph, given: Mapping[Tensor, Key], pairs: Sequence[tuple[Tensor, Tensor]]) -> Joint:
-    """The nodes of both programs. `given` says all that is known of an input; `pairs` are inputs that hold each other:
-    distributed, baseline."""
+    """The nodes of both programs. `given` says all that is known of an input, or of a constant that is not printed;
+    `pairs` are inputs that hold each other: distributed, baseline."""
     joint = Joint()
     known = joint.known
     held: dict[Tensor, list[Tensor]] = {}
@@ -127,6 +134,10 @@ def joined(base: Graph, dist: Graph, given: Mapping[Tensor, Key], pairs: Sequenc
         copied, at = joint.copied, joint.at
         for op in graph.ops:
             words, operands = says(op, said), op.operands
+            if op.kind == "constant" and is_unprinted(op):
+                if op.result not in given:
+                    raise Unusual("a constant of unknown value")
+                words += given[op.result]
             if copied.keys().isdisjoint(operands) and operands:
                 kind = known.setdefault((side, words, -1 - len(operands)), len(known))
                 node = joint.node(op, kind, [at[t] for t in operands], side)

@@ -17,7 +17,7 @@ from scalify_dl.prove.pipeline import Analysis, derive
 from scalify_dl.refute.provided import MOST_OPS
 
 from .induction import Induction, composed
-from .joint import Joint, Key, Unusual, is_integer, joined
+from .joint import Joint, Key, Unusual, is_integer, is_unprinted, joined
 from .pieces import Ref, pieces
 from .shorter import short_pair
 
@@ -72,7 +72,8 @@ class ByBlocks:
         return analysis
 
     def _whole(self, base: Graph, dist: Graph, paired: Paired, mesh: Mesh) -> Facts | None:
-        joint = joined(base, dist, _given(base, paired), [(shard.dist, shard.base) for shard in paired.found[0].shards])
+        holds = dict.fromkeys((shard.dist, shard.base) for shard in paired.found[0].shards)
+        joint = joined(base, dist, _given(base, paired), [*holds])
         try:
             asked = [(joint.at[d], joint.at[b], text) for (d, b), text in paired.expected[0].items()]
         except KeyError:
@@ -101,6 +102,7 @@ class ByBlocks:
         proved, assumed, leaned = composed(run)
         assumed |= dict.fromkeys((t, "its values are finite", "finite") for t in _made_of(joint, leaned, base, dist))
         told = {tensor for d, b, _ in proved for tensor in (d, b)} | {tensor for tensor, _, _ in assumed}
+        told.update(tensor for d, b, _ in paired.elided[0] for tensor in (d, b))
         ids: dict[Tensor, str] = {}
         if len(proved) < len(asked):
             if not (self.options.refute and self.options.mend):
@@ -129,7 +131,7 @@ def _ordinary(base: Graph, dist: Graph, paired: Paired, mesh: Mesh) -> bool:
     large = (len(base.ops) + len(dist.ops)) * mesh.size > MOST_OPS
     return not (
         base.assumptions or dist.assumptions or dist.asynchronous or dist.ranks is not None or mesh.still
-        or any(paired.elided) or len(paired.found) != 1
+        or len(paired.found) != 1
         or (any(one for one, _ in asks) and (not large or any(extreme for _, extreme in asks)))
         or not all(t.name for graph in (base, dist) for op in graph.ops for t in op.results)
     )  # fmt: skip
@@ -152,12 +154,16 @@ def _asks(graph: Graph) -> tuple[bool, bool]:
 
 
 def _given(base: Graph, paired: Paired) -> dict[Tensor, Key]:
-    """All that is known of inputs."""
+    """All that is known of inputs, and of constants that are not printed: each is one of its own."""
     given: dict[Tensor, Key] = {p.tensor: (p.tensor.type, paired.bounds.get(p.tensor)) for p in base.inputs}
+    holds: dict[Tensor, Tensor] = {}
     for shard in paired.found[0].shards:
-        if shard.dist in given:
-            raise Unusual("an input in parts")
-        given[shard.dist] = (shard.dist.type, *shard.row, shard.why, paired.bounds.get(shard.dist))
+        if holds.setdefault(shard.dist, shard.base) is not shard.base:
+            raise Unusual("an input that holds parts of several")
+        first = (shard.dist.type, paired.bounds.get(shard.dist))
+        given[shard.dist] = (*given.get(shard.dist, first), (*shard.row, shard.why))
+    for number, (d, b, layout) in enumerate(paired.elided[0]):
+        given[d] = given[b] = ("elided", number, str(layout))
     return given
 
 
@@ -180,7 +186,11 @@ def _made_of(joint: Joint, refs: Sequence[Ref], base: Graph, dist: Graph) -> lis
 
 
 def _outside(graph: Graph, told: set[Tensor]) -> Graph:
-    """The program with nothing in it but what is told of: values that come from nowhere."""
+    """The program with nothing in it but what is told of: constants that are not printed, else values that come from
+    nowhere."""
     names = {t.name for t in told}  # what bears a name first has it as its id
-    ops = [Op("empty", [], [t], t.name) for op in graph.ops for t in op.results if t.name in names]
+    ops = [
+        op if op.kind == "constant" and is_unprinted(op) else Op("empty", [], [t], t.name)
+        for op in graph.ops for t in op.results if t.name in names
+    ]  # fmt: skip
     return replace(graph, ops=ops)

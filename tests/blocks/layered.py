@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scalify_dl.ir.graph import Tensor
+from scalify_dl.ir.literals import Literal
 from scalify_dl.ir.programs import Program
 from scalify_dl.pairing.builder import Pair
 from scalify_dl.pairing.layers import rms_norm, silu
@@ -146,5 +147,39 @@ def shared(layers: int = 20, *, wrong: bool = True) -> Pair:
             own = given[f"w{n}"]
             other = first if dist and (n == 1 or (wrong and 1 < n < layers - 1)) else own
             x = p.add(x, p.multiply(p.tanh(p.matmul(p.tanh(x), own)), p.tanh(p.matmul(x, other))))
+        p.output(x)
+    return pair
+
+
+def compiled(layers: int = 20, *, odd: int = 9, dist: str = "") -> Pair:
+    """As a compiler dumps them: weights of several matrices, each cut over tp, calls of its own, and two tables that
+    are not printed. `dist` says what is other in the odd layer of the distributed side."""
+    pair = Pair("tp=2")
+    given: dict[str, tuple[tuple[int, ...], dict[int, str], tuple[int, list[int]] | None]] = {"x": ((16, 4), {}, None)}
+    for n in range(layers):
+        given[f"norm{n}"] = (16,), {}, None
+        given[f"in{n}"] = (16, 24), {1: "tp"}, (1, [8, 8, 8])
+        given[f"out{n}"] = (8, 16), {0: "tp"}, None
+    of_base = {name: pair.base.input(name, shape) for name, (shape, _, _) in given.items()}
+    of_dist = {name: pair.dist.shard(name, dims, parts=parts) for name, (_, dims, parts) in given.items()}
+    for p, inputs in ((pair.base, of_base), (pair.dist, of_dist)):
+        tables = [p.graph.constant(Literal.elided(), "f32", (4,)) for _ in range(2)]
+        x, epsilon = inputs["x"], p.graph.constant(1e-5, "f32")
+        for n in range(layers):
+            how = dist if n == odd and p is pair.dist else ""
+            y = p.graph.add(
+                "custom:AwsNeuronRmsNorm", [x, inputs[f"norm{n}"], epsilon], [(x.dtype, x.shape)]
+            ).result  # fmt: skip
+            all_three = p.dot(inputs[f"in{n}"], y, ([0], [0]))
+            size = all_three.shape[0] // 3
+            q, k, v = (p.slice(all_three, 0, at * size, (at + 1) * size) for at in range(3))
+            scale, shift = (p.broadcast(t, q.shape, [1]) for t in (tables[::-1] if how == "tables" else tables))
+            q, v = (v, q) if how == "parts" else (q, v)
+            inner = p.add(p.multiply(p.multiply(q, k), scale), p.multiply(v, shift))
+            out = p.dot(inputs[f"out{n}"], inner, ([0], [0]))
+            if p is pair.dist and how != "unsummed":
+                out = p.all_reduce(out, "tp")
+            name = "Other" if how == "call" else "AwsNeuronTransferWithStaticRing"
+            x = p.add(x, p.graph.add(f"custom:{name}", [out], [(out.dtype, out.shape)]).result)
         p.output(x)
     return pair

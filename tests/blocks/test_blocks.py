@@ -20,7 +20,7 @@ from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import Analysis, analyse
 from scalify_dl.prove.verdict import Verdict
 
-from .layered import layered, scaled, shared, trained
+from .layered import compiled, layered, scaled, shared, trained
 
 OPTIONS = Options(refute=False)
 LAYERS = 20
@@ -121,6 +121,19 @@ def test_what_enters_a_block_may_be_infinite_where_it_leaves_one_so() -> None:
 def test_what_is_made_of_the_weights_of_one_layer_is_not_made_of_those_of_all_layers_that_read_it() -> None:
     assert in_blocks(shared()) is None
     assert in_blocks(shared(wrong=False)) is not None
+
+
+def test_inputs_in_parts_constants_that_are_not_printed_and_calls_are_in_blocks() -> None:
+    analysis = in_blocks(compiled())
+    assert analysis is not None
+    assert "equal blocks of" in analysis.notes[-1]
+    assert said(analysis) == said(ordinary(compiled()))
+
+
+@pytest.mark.parametrize("wrong", ["tables", "parts", "unsummed", "call"])
+def test_a_layer_that_takes_another_of_these_is_not_proved_by_the_others(wrong: str) -> None:
+    assert in_blocks(compiled(dist=wrong)) is None
+    assert ordinary(compiled(dist=wrong)).outputs_left
 
 
 def test_what_all_layers_do_wrong_is_not_proved() -> None:
