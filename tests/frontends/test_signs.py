@@ -11,7 +11,7 @@ from scalify_dl.pairing.written_out.emitter import Emitter
 from scalify_dl.pairing.written_out.signs import Sign, Signs
 from scalify_dl.pairing.written_out.values import Cells
 
-from .test_written_out import spread
+from .pipelines import spread
 
 ROWS, DIM = 2, 3
 

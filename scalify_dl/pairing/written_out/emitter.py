@@ -25,6 +25,9 @@ __all__ = ["Emitter"]
 KEEP_ZERO = COLLECTIVES | {"broadcast", "reshape", "transpose", "slice", "negate", "reverse", "copy"}
 """Kinds that make zeros of zeros: all ranks have the same program, and what a permute does not bring is zero, too."""
 
+MOVES = frozenset({"broadcast", "reshape", "reverse", "slice", "transpose"})
+"""Kinds that move elements: what a cell has of their result they make of what it has of their operand."""
+
 
 class Emitter:
     """The graph as it grows, and what is known of its values."""
@@ -59,7 +62,8 @@ class Emitter:
         return self.taken(value.tensor, cell)
 
     def taken(self, x: Tensor, cell: int) -> Tensor:
-        """What one cell has of a value that ranks share, on every rank: gathered from counterparts, and cut out."""
+        """What one cell has of a value that ranks share, on every rank: of what it is taken from, gathered from
+        counterparts, and cut out."""
         if self.is_zero(x):
             return x
         if (x, cell) not in self._taken:
@@ -70,6 +74,10 @@ class Emitter:
                 and (of_cell == of_cell.flat[0]).all()
             ):
                 self._taken[x, cell] = self._number(int(of_cell.flat[0]), x)
+                return self._taken[x, cell]
+            made = self.made.get(x)
+            if made is not None and made.kind in MOVES and not made.rank_numbers:
+                self._taken[x, cell] = self.emit(made, [self.taken(made.operands[0], cell)])[0]
                 return self._taken[x, cell]
             row = x if x.shape else self.emit_new("reshape", [x], None, shape=(1,))
             n = row.shape[0]
