@@ -38,7 +38,7 @@ from .named import all_used, check_partners, name_constants, name_groups, one_na
 from .paired import Paired
 from .ranges import ranges
 from .read_pair import read_pair
-from .written_out import loops_written_out, written_out
+from .written_out import keys_written_out, loops_written_out, written_out
 
 if TYPE_CHECKING:
     from .joining import Cells
@@ -152,15 +152,15 @@ def tables(
              for graph in dists]  # fmt: skip
     all_used("reductions", [r.pattern for r in relations.reductions], asked, relations,
               [name for graph in dists for name in graph.reductions])  # fmt: skip
-    facts = _in_some_form(base, dists, mesh, relations, joined=joined, timed=timed, whole=whole)
-    if folded:
+    facts = _in_some_form(base, dists, mesh, relations, joined=joined, timed=timed, fold=fold, whole=whole)
+    if folded and "folded" not in facts.meta:
         facts.add("meta", "folded", str(folded))
     return facts
 
 
 def _in_some_form(
     base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations, *, joined: bool, timed: bool,
-    whole: Whole | None,
+    fold: bool, whole: Whole | None,
 ) -> Facts:  # fmt: skip
     if joined and (len(dists) > 1 or any(op.kind in ("send", "recv") for op in dists[0].ops)):
         facts = _joined(base, dists, mesh, relations, timed)
@@ -168,7 +168,14 @@ def _in_some_form(
             return facts
     if not joined or len(dists) > 1:
         return _written(base, dists, mesh, relations)
-    new_base, new_dist = written_out(base, dists[0], mesh, partial(_given, base, dists[0], mesh, relations))
+    given = partial(_given, base, dists[0], mesh, relations)
+    if fold and (programs := keys_written_out(base, dists[0], mesh, given)) is not None:
+        folded = fold_alike(programs[0], [programs[1]])
+        facts = _written(programs[0], [programs[1]], mesh, relations)
+        if folded:
+            facts.add("meta", "folded", str(folded))
+        return facts
+    new_base, new_dist = written_out(base, dists[0], mesh, given)
     facts = _written(new_base, [new_dist], mesh, relations, whole)
     if new_base is base and new_dist is dists[0]:
         facts.again = partial(_without_loops, base, new_dist, mesh, relations)

@@ -11,6 +11,8 @@ ranks. Written out, each value of each rank is one of the baseline's (`values.py
 is there already, what it chooses by its number is chosen, and what ranks add up is a sum of values. Loops of the
 baseline are written out, too.
 
+So is what ranks draw with keys that their numbers went into (`keys.py`).
+
 So are loops that only one program has, as micro-batches that a scan adds up: nothing pairs their turns with another
 loop's.
 
@@ -30,9 +32,9 @@ from scalify_dl.ir.layout import Repl
 from scalify_dl.ir.mesh import Mesh
 
 from ..correspond import Shard
-from .wanted import axes_of_turns, loops_of, loops_of_one_side
+from .wanted import RANK_NUMBERS, axes_of_turns, combines_bits, loops_of, loops_of_one_side
 
-__all__ = ["loops_written_out", "written_out"]
+__all__ = ["keys_written_out", "loops_written_out", "written_out"]
 
 
 def written_out(base: Graph, dist: Graph, mesh: Mesh, given: Callable[[], Sequence[Shard]]) -> tuple[Graph, Graph]:
@@ -51,6 +53,31 @@ def written_out(base: Graph, dist: Graph, mesh: Mesh, given: Callable[[], Sequen
         return Writer(base, Mesh(()), (), set(), loops).run(), Writer(dist, mesh, axes, alike, loops).run()
     except NotWrittenOut:
         return base, dist
+
+
+def keys_written_out(
+    base: Graph, dist: Graph, mesh: Mesh, given: Callable[[], Sequence[Shard]]
+) -> tuple[Graph, Graph] | None:
+    """Both programs, with what each rank draws with a key of its own written out, and loops as `written_out` has them;
+    None where no rank does, or ranks do different things in loops, too."""
+    if not combines_bits(dist.ops) or not any(op.kind in RANK_NUMBERS for op in dist.ops) or axes_of_turns(dist, mesh):
+        return None
+    from .keys import keys
+    from .values import NotWrittenOut
+    from .writer import Writer
+
+    found = keys(dist, mesh)
+    if not found.axes or not mesh.still.isdisjoint(found.axes):
+        return None
+    loops = loops_of_one_side(base, dist) | found.loops
+    try:
+        alike = _alike(given(), found.axes)
+        return (
+            Writer(base, Mesh(()), (), set(), loops).run(),
+            Writer(dist, mesh, found.axes, alike, loops, found.numbers).run(),
+        )
+    except NotWrittenOut:
+        return None
 
 
 def loops_written_out(base: Graph, dist: Graph, mesh: Mesh) -> tuple[Graph, Graph] | None:

@@ -16,6 +16,7 @@ Loop = tuple[int, tuple[tuple[str, int], ...]]
 
 TURNS = 64
 """Loops of more turns stay loops."""
+RANK_NUMBERS = frozenset(("partition-id", "replica-id"))
 MOVES = frozenset(("broadcast", "reshape", "convert", "transpose"))
 
 
@@ -50,6 +51,14 @@ def _turn_after_turn(ops: Sequence[Op], numbered: set[Tensor]) -> Iterator[Op]:
                     yield passed[0]
         if any(x in after for x in op.operands):
             after.update(op.results)
+
+
+def combines_bits(ops: Sequence[Op]) -> bool:
+    """Whether integers are combined bit by bit, as random draws are made of a key."""
+    return any(
+        (op.kind == "xor" and op.result.dtype != "pred") or any(combines_bits(region.ops) for region in op.regions)
+        for op in ops
+    )
 
 
 def loops_of_one_side(base: Graph, dist: Graph) -> set[Loop]:
@@ -92,7 +101,7 @@ def _numbered(ops: Sequence[Op], known: set[Tensor]) -> set[Tensor]:
     """Integers and truth values that depend on the number of the rank."""
     found = set(known)
     for op in ops:
-        if op.kind in ("partition-id", "replica-id") or (
+        if op.kind in RANK_NUMBERS or (
             op.kind != "while" and any(x in found for x in op.operands) and all(x.dtype[0] in "sup" for x in op.results)
         ):
             found.update(op.results)

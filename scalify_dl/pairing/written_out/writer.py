@@ -26,12 +26,15 @@ SAME_OPS = 10_000
 
 class Writer:
     """One program as it is written out. `axes` are those along which ranks do different things, `whole` the inputs that
-    all ranks hold alike. Only such `loops` are written out, all where that is None."""
+    all ranks hold alike. Only such `loops` are written out, all where that is None. `numbers`: only what is made
+    of these, and of what all ranks hold alike, is written for each cell; where it meets more a rank has its own."""
 
     def __init__(
-        self, program: Graph, mesh: Mesh, axes: Sequence[str], whole: Collection[Tensor], loops: Collection[Loop] | None
-    ) -> None:
-        self.program, self.loops = program, loops
+        self, program: Graph, mesh: Mesh, axes: Sequence[str], whole: Collection[Tensor],
+        loops: Collection[Loop] | None, numbers: Collection[Tensor] = (),
+    ) -> None:  # fmt: skip
+        self.program, self.loops, self.numbers = program, loops, numbers
+        self._met: dict[Own, Shared] = {}
         self.cells = Cells(mesh, tuple(axes))
         self.emitter = Emitter(program, self.cells)
         self.collectives = Collectives(self.emitter)
@@ -128,13 +131,18 @@ class Writer:
     def done(self, op: Op) -> list[Value]:
         """What an op gives."""
         given = [self.values[x] for x in op.operands]
-        if op.kind in COLLECTIVES and self.cells.axes and len(given) == 1:
+        if self.numbers:
+            given = self._of_numbers(op, given)
+        elif op.kind in COLLECTIVES and self.cells.axes and len(given) == 1:
             return [self.collectives.done(op, given[0])]
         if not self._apart(op, given):
             uniform = all(isinstance(value, Shared) and value.uniform for value in given)
             results = self.emitter.emit(op, [value.tensor for value in given if isinstance(value, Shared)])
             alike = uniform and self._alike(op)
-            return [Shared(x, alike) for x in results]
+            return [
+                self._begun(Shared(x, alike)) if result in self.numbers else Shared(x, alike)
+                for result, x in zip(op.results, results, strict=True)
+            ]
         if op.kind in COLLECTIVES | RANDOM or op.kind == "while" or op.kind.startswith(("custom:", "unknown:")):
             raise NotWrittenOut(f"{op.kind} of what ranks have for themselves")
         columns = [
@@ -142,6 +150,23 @@ class Writer:
             for cell in range(self.cells.count)
         ]
         return [self._value(column) for column in zip(*columns, strict=True)]
+
+    def _begun(self, number: Shared) -> Value:
+        """A number of the rank, as each cell has it."""
+        if not self._decided(number):
+            raise NotWrittenOut("a number that is not one in each cell")
+        return Own(tuple(self.emitter.taken(number.tensor, cell) for cell in range(self.cells.count)))
+
+    def _of_numbers(self, op: Op, given: list[Value]) -> list[Value]:
+        """What an op is given: each cell's own values, if all others are alike in all cells, else each rank's."""
+        own = [value for value in given if isinstance(value, Own)]
+        joined = op.kind in COLLECTIVES | RANDOM | {"conditional"} or op.kind.startswith(("custom:", "unknown:"))
+        if joined or not all(v.uniform or self._decided(v) for v in given if isinstance(v, Shared)):
+            for value in own:
+                if value not in self._met:
+                    self._met[value] = Shared(self.emitter.each_its_own(value), False)
+            return [self._met[value] if isinstance(value, Own) else value for value in given]
+        return given
 
     def _value(self, tensors: Sequence[Tensor]) -> Value:
         return Shared(tensors[0], True) if len(set(tensors)) == 1 else Own(tuple(tensors))
@@ -159,6 +184,8 @@ class Writer:
             return False
         if any(isinstance(value, Own) for value in given):
             return True
+        if self.numbers:
+            return False
         if op.rank_numbers:
             return op.kind == "slice" and self.emitter.same_in_cells(op)
         deciding = {"select": given[:1], "dynamic-slice": given[1:], "dynamic-update-slice": given[2:]}.get(op.kind, [])
