@@ -39,7 +39,8 @@ def batches_on_both_sides(w: World) -> None:
     made = []
     sides = [(w.base, x.base, weight.base, bias.base, rows.base, number.base)]
     sides.append((w.dist, x.dist, weight.dist, bias.dist, rows.dist, number.dist))
-    odd = w.rng.choice(["left out", "again", "late", "other"]) if w.slip() else None
+    odd = w.rng.choice(["left out", "again", "late", "other", "turned round"]) if w.slip() else None
+    anew = w.chance(0.2)
     for g, y, v, b, r, n in sides:
         k = blocks if g is w.base else w.rng.choice([1, blocks, 2])
         size = y.shape[0] // k
@@ -58,7 +59,8 @@ def batches_on_both_sides(w: World) -> None:
             else:
                 mine = part(g, y, 0, lo, min(lo + size, y.shape[0])) if k > 1 else y
             end_here = "abs" if odd == "other" and turn == 1 and g is w.base else end
-            turns.append(_turn(w, g, mine, (v, b, r, n), (form, middle, end_here, reducer), float(turn)))
+            v_here = _written_anew(w, g, v, odd == "turned round" and turn == 1) if anew and g is w.dist else v
+            turns.append(_turn(w, g, mine, (v_here, b, r, n), (form, middle, end_here, reducer), float(turn)))
         if odd == "left out" and g is w.base and k > 1:
             turns = turns[1:]
         if stacked:
@@ -75,6 +77,18 @@ def batches_on_both_sides(w: World) -> None:
     axes = [a for a in w.axes() if w.chance(0.9)]
     if axes:
         w.add(made[0], w.emit(w.dist, "all-reduce", [made[1]], reducer=reducer, groups=w.pair.groups(*axes)))
+
+
+def _written_anew(w: World, g: Graph, x: Tensor, odd: bool) -> Tensor:
+    """What is written, one half after the other, into memory of its own; an odd one has them the other way round."""
+    flat = w.emit(g, "reshape", [x], shape=[prod(x.shape)])
+    half = prod(x.shape) // 2
+    halves = [part(g, flat, 0, 0, half), part(g, flat, 0, half, 2 * half)]
+    row = g.emit("empty", [], dtype="f32", shape=flat.shape)
+    for lo, value in zip((0, half), halves[::-1] if odd else halves, strict=True):
+        rest = part(g, row, 0, half - lo, 2 * half - lo)
+        row = w.emit(g, "concatenate", [value, rest] if lo == 0 else [rest, value], dimension=0)
+    return w.emit(g, "reshape", [row], shape=x.shape)
 
 
 def _turn(
