@@ -84,7 +84,7 @@ def _provided(facts: Facts, found: Checked) -> None:
             f"{named}: proved of inputs for which the assumptions hold; the program provides for others, and there the"
             " sides differ"
         )
-    unsaid = hidden(facts, found.claims, {text for _, text, _ in found.assumptions})
+    unsaid = hidden(facts, found.claims, found.assumptions)
     if unsaid:
         raise CertificateError(f"it does not list what its formulas hide: {unsaid}")
 

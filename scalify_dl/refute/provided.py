@@ -68,9 +68,10 @@ def left_out(
         return {*proved}
 
 
-def hidden(facts: Facts, claims: Collection[Output], texts: Collection[str]) -> str | None:
-    """What a certificate of equal formulas does not say (`texts`: of all that it assumes): that some output is no
-    number for some large inputs for which the baseline is one, is rounded in other types, or jumps at what is rounded.
+def hidden(facts: Facts, claims: Collection[Output], assumed: Collection[Row]) -> str | None:
+    """What a certificate of equal formulas does not say of an output (`assumed`: tensor, text and reason of all that it
+    assumes): that it is no number for some large inputs for which the baseline is one, is rounded in other types, or
+    jumps at what is rounded.
 
     Inputs are large in programs that are run as they are, so that it is the same whoever asks."""
     if not claims:
@@ -80,16 +81,24 @@ def hidden(facts: Facts, claims: Collection[Output], texts: Collection[str]) -> 
     from scalify_dl.oracle.erased import Limits
 
     outputs = {(dist, base) for dist, base, _ in facts["expect"]}
-    asked = {*claims} if outputs.issuperset(claims) else outputs  # on the way to any of them
+    on_the_way = {dist for dist, _ in {*claims} - outputs}
+    asked = outputs if on_the_way else {*claims}
+    listed = {(tensor, text) for tensor, text, why in assumed if why == "precision"}
+
+    def silent(what: str, among: Collection[Output]) -> list[Output]:
+        """Of which it is not said: of what is found by what stands on the way to it, its range is told there."""
+        elsewhere = on_the_way if what == "range" else set()
+        told = {pair: {pair[0]} if pair in claims else {pair[0], *elsewhere} for pair in among}
+        return sorted(pair for pair in among if listed.isdisjoint((tensor, WORDS[what]) for tensor in told[pair]))
+
     program = load_program(facts.tables)
     limits = Limits(program, program.shards)
-    if WORDS["types"] not in texts and rounded_differently(program):
-        return WORDS["types"]
-    if WORDS["jumps"] not in texts and asked & decided_by_computed(program):
-        return WORDS["jumps"]
-    if WORDS["range"] not in texts and limits.small and asked & limits.overflowing:
-        return WORDS["range"]
-    return None
+    found = [("types", pair) for pair in silent("types", rounded_differently(program))]
+    found += [("jumps", pair) for pair in silent("jumps", asked & decided_by_computed(program))]
+    unsaid = silent("range", asked)
+    if not found and unsaid and limits.small:
+        found = [("range", pair) for pair in unsaid if pair in limits.overflowing]
+    return f"{found[0][1][0]}: {WORDS[found[0][0]]}" if found else None
 
 
 def _looks_for_infinities(facts: Facts) -> bool:

@@ -111,6 +111,33 @@ def test_what_formulas_hide_is_listed(
     assert (WORDS[what] in capsys.readouterr().err) != said
 
 
+@pytest.mark.parametrize("what", HIDDEN)
+@pytest.mark.parametrize("said", ["of each", "of the first", "of the second", "of another value", "in another word"])
+def test_what_formulas_hide_is_listed_of_each_output(
+    what: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not of another one, of no value, nor as something else."""
+    dtype, base, dist = HIDDEN[what]
+    pair = Pair({"tp": 2})
+    for _ in range(2):
+        x, shard = pair.input((4,), {0: "tp"}, dtype=dtype)
+        pair.outputs(base(pair.base, x), dist(pair.dist, shard))
+    facts = Facts({name: list(rows) for name, rows in pair.tables().items()})
+    write_facts(facts, tmp_path / "facts")
+    claim = [(dist, base, "[0:1x2]|tp=0:2x2") for dist, base, _ in facts["expect"]]
+    (first, *_), (second, *_) = claim
+    about = {"of the first": [first], "of the second": [second], "of another value": ["x0", "x1"]}
+    why = "given" if said == "in another word" else "precision"
+    listed = [(f"base/x{n}", WORDS["finite"], "finite") for n in range(2)]
+    listed += [(value, WORDS[what], why) for value in about.get(said, [first, second])]
+    equal = Equalities(claim, listed, [], False)
+    with monkeypatch.context() as patched:
+        patched.setattr("scalify_dl.prove.pipeline.equalities", lambda *_, **__: equal)
+        proof = certified(facts, tmp_path / "proof.jsonl.gz")
+    assert check(proof, [tmp_path / "facts"], (), as_json=False) == (0 if said == "of each" else 3)
+    assert (WORDS[what] in capsys.readouterr().err) == (said != "of each")
+
+
 def conditions(facts: Facts) -> list[tuple[str, str, str]]:
     """All that steps of these programs may need, of every value."""
     whys = ("nonzero", "positive", "nonnegative")
