@@ -82,12 +82,11 @@ class Calls(Sharing):
         self.read(list(variables([args, kwargs])))
         mark = len(self.c.graph.ops)
         known = True
+        made: list[Any] = []
         given_back: tuple[Any, ...] | None = None
         try:
             if out and any(argument.position is not None for argument in written):
                 raise Unsupported("it writes arguments beside `out`, in another order than its results")
-            if _crossed(self, name, effect, targets, args, kwargs):
-                raise Unsupported("tensors that it writes share memory with others that it is given")
             twin = effect.twin if effect.twin and lowering_of(effect.twin) is not None else name
             value = self.lowered(self.c, twin, *held, wanted)
             if isinstance(value, Written):
@@ -96,6 +95,9 @@ class Calls(Sharing):
             if len(values) != len(targets):
                 raise Unsupported("what it writes is not what its lowering gives")
             values = self.read(values)
+            if _crossed(self, name, effect, targets, args, kwargs):
+                made = _types_of(values) if out else []
+                raise Unsupported("tensors that it writes share memory with others that it is given")
             if out and len(values) == 1 and isinstance(shown := wanted(), list):
                 values = [self.as_shown(values[0], shown[0][1])]
             for target, value in zip(targets, values, strict=True):
@@ -106,7 +108,7 @@ class Calls(Sharing):
         except Unsupported as reason:
             del self.c.graph.ops[mark:]
             printed = wanted() if out or effect.results else []  # else: of results in memory of their own
-            types = printed if isinstance(printed, list) else _of_written(effect, written, targets, printed)
+            types = made or (printed if isinstance(printed, list) else _of_written(effect, written, targets, printed))
             known, values = False, self.unknown(name, args, kwargs, targets, str(reason), types)
         self.c.target = name
         for target, value in zip(targets, values, strict=True):
@@ -310,6 +312,13 @@ def _of_written(
     """The types that the text shows for written tensors, by the results that they are given back as."""
     shown = {share.argument: printed.get((n,)) for n, share in enumerate(effect.results) if share is not None}
     return [shown.get(argument) for argument, target in zip(written, targets, strict=True) if target is not None]
+
+
+def _types_of(values: Any) -> list[Any]:
+    """The types of tensors, however they are put into lists: to these an op turns what it is to write into."""
+    if isinstance(values, Tensor):
+        return [(values.dtype, values.shape)]
+    return [each for value in values for each in _types_of(value)] if type(values) in (list, tuple) else []
 
 
 def _crossed(c: Calls, name: str, effect: Effect, targets: list[Any], args: list[Any], kwargs: dict[str, Any]) -> bool:

@@ -264,6 +264,18 @@ def test_what_has_no_meaning_is_unknown_and_no_bad_input(name: str) -> None:
     assert (found.failure, found.refused, len(found.unknown)) == (None, None, 1)
 
 
+def test_what_is_written_into_what_is_read_has_the_size_that_it_is_turned_to() -> None:
+    """A list of tensors to write into, of other sizes than the parts, one of them what is split."""
+    lines = [
+        "s = torch.ops.aten.unsafe_split_with_sizes.out(x, [0, 2], out = [y, x])",
+        'z: "f32[0, 3]" = torch.ops.aten.mul_.Scalar(y, 0.5)',
+    ]
+    head = 'class G(torch.nn.Module):\n    def forward(self, x: "f32[2, 3]", y: "f32[2, 3]"):\n'
+    graph = read_text(head + "".join(f"        {line}\n" for line in lines) + "        return (z, x)\n")
+    assert [op.kind.partition(":")[0] for op in graph.ops if op.kind != "constant"][::2] == ["unknown", "multiply"]
+    assert [port.tensor.shape for port in graph.outputs[:2]] == [(0, 3), (2, 3)]
+
+
 def test_arguments_that_no_lowering_knows_make_an_op_unknown() -> None:
     lines = [
         "torch.ops.aten.mm.dtype(x, x, torch.float32)",
