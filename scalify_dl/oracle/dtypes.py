@@ -138,6 +138,14 @@ def round_to(x: Array, dtype: str) -> Array:
     return np.where(beyond | np.isinf(x), np.copysign(overflow, x), np.where(np.isnan(x), x, rounded))
 
 
+def endless_beyond(x: Array, dtype: str) -> Array:
+    """Values of a real type, not rounded, with infinities (or what it has for them) where they are beyond it."""
+    beyond = np.abs(x) > _FLOATS[dtype][2]
+    if not beyond.any():
+        return x
+    return np.where(beyond, np.copysign(np.nan if dtype in WITHOUT_INFINITIES else np.inf, x), x)
+
+
 BEYOND: ContextVar[str] = ContextVar("BEYOND", default="end")
 """What is made of real numbers beyond the integer type that they are cast to: the `end` of the type, as XLA and most
 machines have it, or what is left of them when they `wrap` round, as torch on a CPU. No specification says."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from scalify_dl.errors import in_short
 
-from .dtypes import is_float, round_to, storage, wrapped
+from .dtypes import endless_beyond, is_float, round_to, storage, wrapped
 from .jumping import is_jump
 from .meaning import COLLECTIVES, GROUPED, MEANINGS, RANDOM, Call, Unsupported, collective_permute, is_opaque
 from .meaning.control import opaque
@@ -114,6 +114,8 @@ class Machine:
     matters."""
     moved: frozenset[int] | None = None
     """Of which ranks `jitter` moves values; None: of all."""
+    bounded: bool = False
+    """Real numbers beyond their type are infinite."""
     freed: dict[str, list[list[str]]] = field(default_factory=dict)
     """Values that are used no more after each op, by graph."""
     lanes: dict[tuple[int, ...], slice | list[int]] = field(default_factory=dict)
@@ -176,7 +178,8 @@ class Machine:
                 if self.rounding and not self.alone.isdisjoint(op.results):
                     results = self._at_their_types(op, ranks, results)
             for tensor, value in zip(op.results, results, strict=True):
-                env[tensor] = self._jittered(op, self._typed(op, tensor, value))
+                typed = self._typed(op, tensor, value)
+                env[tensor] = self._within(tensor, typed) if self.bounded else self._jittered(op, typed)
                 if self.observe:
                     self.observe(tensor, env[tensor])
                 if tensor in self.keep:
@@ -201,6 +204,15 @@ class Machine:
             if given and (not real or is_jump(self.program, op)):
                 results = [*results[:n], typed, *results[n + 1 :]]
         return results
+
+    def _within(self, tensor: str, value: PerRank) -> PerRank:
+        """A value with infinities where its numbers are beyond their type."""
+        dtype = self.program.tensors[tensor].dtype
+        if not is_float(dtype):
+            return value
+        if isinstance(value, Stacked):
+            return Stacked(value.ranks, endless_beyond(value.whole, dtype))
+        return {rank: endless_beyond(x, dtype) for rank, x in value.items()}
 
     def _jittered(self, op: Op, value: PerRank) -> PerRank:
         if self.jitter is None or op.kind in MOVES:

@@ -156,13 +156,16 @@ def run_trial(
     inputs = baseline_inputs(program, how, seed)
     checked = frozenset(base for _, base, _ in program.expects)
     with np.errstate(all="ignore"):
-        machine = Machine(program, draws.baseline, seed, rounding, checked.union(keep_base), watch("baseline"))
+        bounded = how == "large"
+        kept_too = checked.union(keep_base)
+        machine = Machine(program, draws.baseline, seed, rounding, kept_too, watch("baseline"), bounded=bounded)
         kept = machine.run(program.top("base"), inputs)
         trial.baseline = {tensor: value[0] for tensor, value in kept.items()}
         if only == "base":
             return trial
         placed, trial.unplaced = distributed_inputs(program, inputs, how, seed)
-        machine = Machine(program, draws.distributed, seed, rounding, frozenset(keep_dist), watch("distributed"))
+        keep = frozenset(keep_dist)
+        machine = Machine(program, draws.distributed, seed, rounding, keep, watch("distributed"), bounded=bounded)
         trial.distributed = machine.run(program.top("dist"), placed)
         trial.unpaired = draws.unpaired
     return trial
