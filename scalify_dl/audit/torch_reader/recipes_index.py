@@ -34,7 +34,9 @@ def bags(w: World, op: Any) -> dict[str, Any]:
     found = {"indices": index, "offsets": w.given(offsets), "mode": mode, "per_sample_weights": weights,
              "padding_idx": padding}  # fmt: skip
     if "backward" not in str(op):
-        return {"weight": table, **found, "include_last_offset": False}
+        if last := w.rng.random() < 0.3:
+            found["offsets"] = w.given(torch.cat([offsets, torch.tensor([count])]))
+        return {"weight": table, **found, "include_last_offset": last}
     x, factors = w.of(table), None if weights is None else w.of(weights)
     kept = torch.ops.aten._embedding_bag(x, w.of(index), offsets, False, mode, False, factors, False, padding)[1:]
     names = ("offset2bag", "bag_size", "maximum_indices")

@@ -65,3 +65,38 @@ def convolution_backward(w: World, op: Any) -> dict[str, Any]:
         bias, mask = w.new([shape[1]], x.dtype), [True] * 3
     sizes = [shape[1]] if bias is not None else None
     return {"grad_output": w.new(shape, x.dtype), **found, "bias_sizes": sizes, "output_mask": mask}
+
+
+@recipe("aten.im2col", "aten.col2im")
+def patches(w: World, op: Any) -> dict[str, Any]:
+    """Windows as columns and back: side by side, apart, or over each other and the edge."""
+    rng = w.rng
+    window = [rng.randint(1, 3) for _ in range(2)]
+    found: dict[str, Any] = {
+        "kernel_size": window, "dilation": [rng.choice([1, 1, 2]) for _ in range(2)],
+        "padding": [rng.choice([0, 0, 1]) for _ in range(2)],
+        "stride": window if rng.random() < 0.3 else [rng.randint(1, 3) for _ in range(2)],
+    }  # fmt: skip
+    least = [d * (k - 1) + 1 for k, d in zip(window, found["dilation"], strict=True)]
+    size = [n + rng.randint(0, 3) for n in least]
+    lead = [rng.randint(1, 2) for _ in range(rng.choice([1, 2]))]
+    if "col2im" not in str(op):
+        return {"self": w.new([*lead, *size], w.dtype("f")), **found}
+    columns = aten.im2col(torch.zeros(*lead, *size), *found.values())
+    return {"self": w.new(list(columns.shape), w.dtype("f")), "output_size": size, **found}
+
+
+@recipe("aten.upsample_nearest2d", "aten.upsample_nearest2d_backward")
+def repeated_pixels(w: World, op: Any) -> dict[str, Any]:
+    """Each pixel so many times along each dim; now and then some more often than others."""
+    rng = w.rng
+    size, times = ([rng.randint(1, 3) for _ in range(2)] for _ in range(2))
+    shape, out = [rng.randint(1, 2), rng.randint(1, 2), *size], [n * k for n, k in zip(size, times, strict=True)]
+    if rng.random() < 0.1:
+        out[0] += 1
+    given = rng.random() < 0.5
+    scales = {f"scales_{d}": float(k) if given else None for d, k in zip("hw", times, strict=True)}
+    if "backward" in str(op):
+        grad = w.new([*shape[:2], *out], w.dtype("f"))
+        return {"grad_output": grad, "output_size": out, "input_size": shape, **scales}
+    return {"self": w.new(shape, w.dtype("f")), "output_size": out, **scales}
