@@ -12,7 +12,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.ir.layout import Layout
 
 from .addressing import digit_coordinates, local_part, pending_coordinates, pending_kind, piece_index
-from .dtypes import integer_limits, is_float, is_integer, storage, wrapped, wrapped_number
+from .dtypes import integer_limits, is_float, is_integer, largest, storage, wrapped, wrapped_number
 from .indices import position_inputs
 from .literals import scalar, seeded
 from .program import Program, Shard, Tensor
@@ -42,7 +42,9 @@ SAME_NUMBER = frozenset({"broadcast", "reshape", "convert"})
 """Kinds of ops by which a number reaches them."""
 FAR = 1 << 20
 """What is compared with greater numbers is not drawn near them: masks, ends of types."""
-LARGE = (1e4, 1e200)
+LARGE, SHORT = (1e4, 1e200), 1e6
+"""How large numbers are that are large: but for a part of their type's range, so that sums do not leave it, a smaller
+part where it has less than the second number."""
 
 TRIALS_AT_ENDS = 4
 
@@ -95,7 +97,8 @@ def draw(
     if how == "wide":
         value = value * 10.0 ** rng.integers(-6, 7)
     if how == "large":
-        value = value * LARGE[seed % len(LARGE)]
+        end = largest(tensor.dtype) if is_float(tensor.dtype) else max(LARGE)
+        value = value * min(LARGE[seed % len(LARGE)], end / (8 if end < SHORT else 1024))
     if how == "crowded" and value.ndim > 1 and value.size:
         value = 0.95 * value[(0,) * (value.ndim - 1)] + 0.05 * value
     return value if is_float(tensor.dtype) else value + 1j * rng.uniform(-1, 1, tensor.shape)
