@@ -50,7 +50,7 @@ def blocks(w: World, dim: int, shape: Sequence[int]) -> tuple[Twin, ByRank, int,
 
 def doubled(w: World, x: Tensor) -> Tensor:
     """The value, now and then twice as large."""
-    return w.emit(w.dist, "multiply", [x, w.dist.splat(2.0, "f32", x.shape)]) if w.slip() else x
+    return w.emit(w.dist, "multiply", [x, w.dist.splat(2, x.dtype, x.shape)]) if w.slip() else x
 
 
 def shaken(w: World, values: ByRank) -> ByRank:
@@ -121,7 +121,7 @@ def keep(w: World, g: Graph, mask: Tensor, x: Tensor) -> Tensor:
 
 def some_ids(w: World, rows: int) -> Twin:
     """Ids of rows, placed at random, now and then out of range or without one."""
-    shape = w.rng.choice([(4,), (6,), (4, 2), (2, 6)])
+    shape = w.rng.choice([(4,), (6,), (4, 2), (2, 6), (4, 4)])
     layout = w.layout(shape, pending=False)
     if len(layout.local_shape) != len(shape):
         raise Retry

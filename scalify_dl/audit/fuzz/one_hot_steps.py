@@ -3,6 +3,8 @@ writes by index on one side, and as products with one-hot rows on the other; tru
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.ir.layout import Digit, Entry, Layout, Repl
 
@@ -20,28 +22,28 @@ def one_hot_loss(w: World) -> None:
     if w.chance(0.5):  # what indexes is an id, and what is compared with places
         add_rows(w, w.base, places, ids.base, w.base.splat(1.0, "f32", (*ids.base.shape, 2)))
     number = w.rng.choice([-0.125, 0.25, 1.0, -1.0])
-    base = _selected(w, w.base, ids.base, places, None, number)
+    row = Row(w, len(ids.base.shape), places)
+    base = _selected(w, w.base, ids.base, row, None, number)
     mask, near = local_ids(w, ids.dist, first, size)
-    kept = None if w.slip() else mask
+    kept, local = None if w.slip() else mask, Row(w, row.ids, size, row.at)
     if w.chance(0.4):
-        dist, factor = _selected(w, w.dist, near, size, kept, 1.0), number
+        dist, factor = _selected(w, w.dist, near, local, kept, 1.0), number
     else:
-        dist, factor = _written(w, near, size, kept, number)
+        dist, factor = _marked(w, near, local, kept, number)
     w.add(base, dist)
     if w.chance(0.5):
         dist = doubled(w, w.emit(w.dist, "multiply", [dist, w.dist.splat(factor, "f32", dist.shape)]))
         w.add(base, dist)
-    rows = w.emit(w.base, "reduce", [base], dimensions=[len(ids.base.shape)], reducer="sum")
-    w.add(rows, w.dist.splat(number, "f32", ids.dist.shape))
+    w.add(row.sum(w.base, base), w.dist.splat(number, "f32", ids.dist.shape))
 
 
-def _selected(w: World, g: Graph, ids: Tensor, places: int, kept: Tensor | None, number: float) -> Tensor:
-    """The number where the index along the last dim is the id."""
-    shape, dims = (*ids.shape, places), range(len(ids.shape))
-    line = w.emit(g, "iota", [], dtype=ids.dtype, shape=shape, dimension=len(ids.shape))
-    there = w.emit(g, "compare", [spread(g, ids, shape, dims), line], direction="EQ")
+def _selected(w: World, g: Graph, ids: Tensor, row: Row, kept: Tensor | None, number: float) -> Tensor:
+    """The number where the index along the row is the id."""
+    shape = row.shape(ids)
+    line = w.emit(g, "iota", [], dtype=ids.dtype, shape=shape, dimension=row.at)
+    there = w.emit(g, "compare", [spread(g, ids, shape, row.others), line], direction="EQ")
     if kept is not None:
-        there = w.emit(g, "and", [there, spread(g, kept, shape, dims)])
+        there = w.emit(g, "and", [there, spread(g, kept, shape, row.others)])
     if number == 1 and w.chance(0.5):
         return w.emit(g, "convert", [there], dtype="f32")
     return keep(w, g, there, g.splat(number, "f32", shape)) if w.slip() else w.emit(
@@ -49,24 +51,17 @@ def _selected(w: World, g: Graph, ids: Tensor, places: int, kept: Tensor | None,
     )  # fmt: skip
 
 
-def _written(w: World, ids: Tensor, places: int, kept: Tensor | None, number: float) -> tuple[Tensor, float]:
+def _marked(w: World, near: Tensor, row: Row, kept: Tensor | None, number: float) -> tuple[Tensor, float]:
     """1, or -1, written at each row's id where that is kept, and the factor that makes it the number."""
-    g, shape = w.dist, (*ids.shape, places)
-    ones = g.splat(1.0, "f32", ids.shape)
+    g = w.dist
+    ones = g.splat(1.0, "f32", near.shape)
     updates, sign = ones, 1
     if kept is not None:
         updates = w.emit(g, "convert", [kept], dtype="f32")
         if w.chance(0.5):
             out = w.emit(g, "convert", [w.emit(g, "not", [kept])], dtype="f32")
             updates, sign = w.emit(g, "subtract", [out, ones]), -1
-    dims = list(range(len(ids.shape)))
-    written = w.emit(
-        g, "scatter", [g.splat(0.0, "f32", shape), ids, updates], update_window_dims=[],
-        inserted_window_dims=[len(dims)], scatter_dims_to_operand_dims=[len(dims)], input_batching_dims=dims,
-        scatter_indices_batching_dims=dims[::-1] if w.slip() and len({*ids.shape}) == 1 else dims,
-        index_vector_dim=len(dims), reducer=w.rng.choice(["replace", "sum"]),
-    )  # fmt: skip
-    return written, number * sign
+    return row.written(g, near, updates, w.rng.choice(["replace", "sum"])), number * sign
 
 
 @step("one-hot-product", 0.7)
@@ -74,48 +69,95 @@ def one_hot_product(w: World) -> None:
     """Read of each row, and written into rows of zeros, by index; a rank multiplies by one-hot rows. The rows' sums."""
     table, first, size, axes = blocks(w, 0, [w.rng.choice([8, 12, 16]), 2])
     places, ids = table.base.shape[0], some_ids(w, table.base.shape[0])
-    shape, dims = (*ids.base.shape, places), list(range(len(ids.base.shape)))
     numbers = w.placed[ids.dist]
-    if len(numbers.dims) != len(dims):
+    if len(numbers.dims) != len(ids.base.shape):
         raise Retry
+    row = Row(w, len(ids.base.shape), places)
     mask, near = local_ids(w, ids.dist, first, size)
     near = w.emit(w.dist, "subtract", [ids.dist, per_rank(w, shaken(w, first), ids.dist)]) if w.chance(0.5) else near
+    if w.slip():
+        near = w.emit(w.dist, "clamp", [
+            w.dist.constant(0, "s32"), near, w.dist.constant(size - 1, "s32")
+        ])  # fmt: skip
+    local = Row(w, row.ids, size, row.at)
     if w.chance(0.5):
-        hot = _selected(w, w.dist, near, size, None if w.chance(0.5) else mask, 1.0)
+        hot = _selected(w, w.dist, near, local, None if w.chance(0.5) else mask, 1.0)
     else:
         kind = w.rng.choice(["s32", "f32"])
-        hot = _one_written(w, near, size, kind)
+        hot = local.written(w.dist, near, w.dist.splat(1, kind, near.shape), "replace")
         hot = w.emit(w.dist, "convert", [hot], dtype="f32") if kind != "f32" else hot
         if not w.slip():
-            hot = keep(w, w.dist, spread(w.dist, mask, hot.shape, dims), hot)
+            hot = keep(w, w.dist, spread(w.dist, mask, hot.shape, local.others), hot)
     there = Twin(*w.pair.input(ids.base.shape, layout=numbers))
     if w.chance(0.3):
         there = Twin(w.emit(w.base, "log", [there.base]), w.emit(w.dist, "log", [there.dist]))
-    base = _element_written(w, ids.base, there.base, places)
-    wide = spread(w.dist, doubled(w, there.dist), hot.shape, dims)
+    base = row.written(w.base, ids.base, there.base)
+    wide = local.spread(w.dist, doubled(w, there.dist))
     w.add(base, w.emit(w.dist, "multiply", [wide, hot] if w.chance(0.3) else [hot, wide]))
     sums = w.emit(w.base, "negate", [base]) if w.chance(0.5) else base
-    w.add(w.emit(w.base, "reduce", [sums], dimensions=[len(dims)], reducer="sum"),
-          there.dist if sums is base else w.emit(w.dist, "negate", [there.dist]))  # fmt: skip
-    x = Twin(*w.pair.input(shape, layout=_with_places(w, numbers, table, len(dims))))
-    if len(x.dist.shape) != len(shape) or x.dist.shape != hot.shape:
+    w.add(row.sum(w.base, sums), there.dist if sums is base else w.emit(w.dist, "negate", [there.dist]))
+    x = Twin(*w.pair.input(row.shape(ids.base), layout=_with_places(w, numbers, table, row.at)))
+    if x.dist.shape != hot.shape:
         raise Retry
     if w.chance(0.2):
         x = Twin(w.emit(w.base, "log", [x.base]), w.emit(w.dist, "log", [x.dist]))
-    read = w.emit(
-        w.base, "gather", [x.base, ids.base], offset_dims=[], collapsed_slice_dims=[len(dims)],
-        start_index_map=[len(dims)], slice_sizes=[1] * len(shape), operand_batching_dims=dims,
-        start_indices_batching_dims=dims, index_vector_dim=len(dims), mode=w.rng.choice(["clamp", "clamp", "wrap"]),
-    )  # fmt: skip
-    part = w.emit(w.dist, "multiply", [x.dist, hot] if w.chance(0.3) else [hot, x.dist])
-    part = w.emit(w.dist, "reduce", [part], dimensions=[len(dims)], reducer="sum")
+    read = row.read(w.base, x.base, ids.base, w.rng.choice(["clamp", "clamp", "wrap"]))
+    part = local.sum(w.dist, w.emit(w.dist, "multiply", [x.dist, hot] if w.chance(0.3) else [hot, x.dist]))
     if not w.slip():
         part = w.emit(w.dist, "all-reduce", [part], reducer="sum", groups=w.pair.groups(*axes))
     w.add(read, part)
 
 
-def _with_places(w: World, rows: Layout, table: Twin, dim: int) -> Layout:
-    """Rows as the ids are placed, and places as the rows of the table: both may not be on one axis."""
+class Row:
+    """How values with rows of so many places lie: the dim of the places, and those of the ids around it, in order."""
+
+    def __init__(self, w: World, ids: int, places: int, at: int | None = None) -> None:
+        self.w, self.ids, self.places = w, ids, places
+        self.at = (w.rng.randrange(ids + 1) if w.chance(0.4) else ids) if at is None else at
+        self.others = [d for d in range(ids + 1) if d != self.at]
+
+    def shape(self, ids: Tensor) -> tuple[int, ...]:
+        """Of the rows of these ids."""
+        return (*ids.shape[: self.at], self.places, *ids.shape[self.at :])
+
+    def along(self, extents: Sequence[int]) -> list[int]:
+        """Which dim goes along with which: in order, now and then in another where the extents allow it."""
+        return list(range(self.ids))[::-1] if self.w.slip() and len({*extents}) == 1 else list(range(self.ids))
+
+    def spread(self, g: Graph, number: Tensor) -> Tensor:
+        """The number of each row, along it; now and then along another dim of as many elements."""
+        shape, dims = self.shape(number), self.others
+        if self.w.slip() and self.at and shape[self.at] == shape[self.at - 1]:
+            dims = [self.at if d == self.at - 1 else d for d in dims]
+        return spread(g, number, shape, dims)
+
+    def sum(self, g: Graph, x: Tensor) -> Tensor:
+        """Along the rows; now and then along another dim, too."""
+        dims = [self.at]
+        if self.w.slip():
+            dims.append(self.w.rng.choice(self.others))
+        return self.w.emit(g, "reduce", [x], dimensions=dims, reducer="sum")
+
+    def read(self, g: Graph, x: Tensor, ids: Tensor, mode: str) -> Tensor:
+        """The element of each row at its id."""
+        return self.w.emit(
+            g, "gather", [x, ids], offset_dims=[], collapsed_slice_dims=[self.at], start_index_map=[self.at],
+            slice_sizes=[1] * (self.ids + 1), operand_batching_dims=self.others,
+            start_indices_batching_dims=self.along(ids.shape), index_vector_dim=self.ids, mode=mode,
+        )  # fmt: skip
+
+    def written(self, g: Graph, ids: Tensor, updates: Tensor, reducer: str = "sum") -> Tensor:
+        """Zeros, and the update of each row at its id."""
+        return self.w.emit(
+            g, "scatter", [g.splat(0, updates.dtype, self.shape(ids)), ids, updates], update_window_dims=[],
+            inserted_window_dims=[self.at], scatter_dims_to_operand_dims=[self.at], input_batching_dims=self.others,
+            scatter_indices_batching_dims=self.along(ids.shape), index_vector_dim=self.ids, reducer=reducer,
+        )  # fmt: skip
+
+
+def _with_places(w: World, rows: Layout, table: Twin, at: int) -> Layout:
+    """Rows as the ids are placed, and places as the rows of the table, as dim `at`: both may not be on one axis."""
+
     axes = []
     for (axis, of_rows), (_, of_table) in zip(rows.axes, w.placed[table.dist].axes, strict=True):
         if len(of_rows) != len(of_table):
@@ -125,30 +167,24 @@ def _with_places(w: World, rows: Layout, table: Twin, dim: int) -> Layout:
             if one.size != other.size:
                 raise Retry
             if not isinstance(other, Digit) or other.dim:
-                entries.append(one)
+                entries.append(_behind(one, at) if isinstance(one, Digit) else one)
             elif isinstance(one, Repl):
-                entries.append(Digit(dim, other.stride, other.size))
+                entries.append(Digit(at, other.stride, other.size))
             else:
                 raise Retry
         axes.append((axis, entries))
-    places = [Digit(dim, digit.stride, digit.size) for digit in w.placed[table.dist].dims[0]]
-    return Layout.of([*rows.dims, places], axes)
+    return Layout.of(_among(rows, at, w.placed[table.dist].dims[0]), axes)
 
 
-def _one_written(w: World, ids: Tensor, places: int, dtype: str) -> Tensor:
-    """1 at each row's id."""
-    return _element_written(w, ids, w.dist.splat(1, dtype, ids.shape), places, w.dist, "replace")
+def _among(rows: Layout, at: int, places: Sequence[Digit]) -> list[list[Digit]]:
+    """The local dims of rows with their places as dim `at`."""
+    dims = [[_behind(digit, at) for digit in digits] for digits in rows.dims]
+    return [*dims[:at], [Digit(at, digit.stride, digit.size) for digit in places], *dims[at:]]
 
 
-def _element_written(
-    w: World, ids: Tensor, updates: Tensor, places: int, side: Graph | None = None, reducer: str = "sum"
-) -> Tensor:
-    g, dims = side or w.base, list(range(len(ids.shape)))
-    return w.emit(
-        g, "scatter", [g.splat(0, updates.dtype, (*ids.shape, places)), ids, updates], update_window_dims=[],
-        inserted_window_dims=[len(dims)], scatter_dims_to_operand_dims=[len(dims)], input_batching_dims=dims,
-        scatter_indices_batching_dims=dims, index_vector_dim=len(dims), reducer=reducer,
-    )  # fmt: skip
+def _behind(digit: Digit, at: int) -> Digit:
+    """The digit where dim `at` is new."""
+    return Digit(digit.dim + (digit.dim >= at), digit.stride, digit.size)
 
 
 @step("hot-difference", 0.4)
@@ -156,26 +192,24 @@ def hot_difference(w: World) -> None:
     """An element of each row less the row's number; a rank adds up one-hot rows times the difference, or the number."""
     places = w.rng.choice([3, 4, 6])
     ids = some_ids(w, places)
-    rows, dims = w.placed[ids.dist], list(range(len(ids.base.shape)))
-    shape = (*ids.base.shape, places)
-    x = Twin(*w.pair.input(shape, layout=Layout.of([*rows.dims, [Digit(len(dims), 1, places)]], rows.axes)))
+    rows, row = w.placed[ids.dist], Row(w, len(ids.base.shape), places)
+    axes = [(axis, [_behind(e, row.at) if isinstance(e, Digit) else e for e in entries]) for axis, entries in rows.axes]
+    layout = Layout.of(_among(rows, row.at, [Digit(0, 1, places)]), axes)
+    x = Twin(*w.pair.input(row.shape(ids.base), layout=layout))
     number = Twin(*w.pair.input(ids.base.shape, layout=rows))
     if w.chance(0.2):
         x = Twin(w.emit(w.base, "log", [x.base]), w.emit(w.dist, "log", [x.dist]))
-    read = w.emit(
-        w.base, "gather", [x.base, ids.base], offset_dims=[], collapsed_slice_dims=[len(dims)],
-        start_index_map=[len(dims)], slice_sizes=[1] * len(shape), operand_batching_dims=dims,
-        start_indices_batching_dims=dims, index_vector_dim=len(dims), mode="clamp",
-    )  # fmt: skip
+    read = row.read(w.base, x.base, ids.base, "clamp")
     if w.chance(0.5):
-        hot = _selected(w, w.dist, ids.dist, places, None, 1.0)
+        hot = _selected(w, w.dist, ids.dist, row, None, 1.0)
     else:
-        hot = w.emit(w.dist, "convert", [_one_written(w, ids.dist, places, "s32")], dtype="f32")
-    wide = spread(w.dist, number.dist, x.dist.shape, dims)
+        ones = w.dist.splat(1, "s32", ids.dist.shape)
+        hot = w.emit(w.dist, "convert", [row.written(w.dist, ids.dist, ones, "replace")], dtype="f32")
+    wide = row.spread(w.dist, number.dist)
     less = w.emit(w.dist, "add" if w.slip() else "subtract", [x.dist, wide])
     for base, other in ((w.emit(w.base, "subtract", [read, number.base]), less), (number.base, wide)):
         product = w.emit(w.dist, "multiply", [other, hot] if w.chance(0.3) else [hot, other])
-        w.add(base, w.emit(w.dist, "reduce", [product], dimensions=[len(dims)], reducer="sum"))
+        w.add(base, row.sum(w.dist, product))
 
 
 @step("truth-number", 0.4)
@@ -192,6 +226,7 @@ def truth_number(w: World) -> None:
     number = w.emit(w.dist, "convert", [dist], dtype=w.rng.choice(["s32", "s32", "f32"]))
     reducer = {"and": "min", "or": "max"}[every]
     reducer = w.rng.choice(["min", "max", "sum"]) if w.slip() else reducer
+    number = doubled(w, number)
     if w.chance(0.7):
         number = w.emit(w.dist, "all-reduce", [number], reducer=reducer, groups=w.groups())
     w.add(w.emit(w.base, "convert", [base], dtype=number.dtype), number)
