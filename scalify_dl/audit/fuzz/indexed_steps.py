@@ -127,6 +127,7 @@ def some_ids(w: World, rows: int) -> Twin:
         raise Retry
     bounds = w.rng.choice([(0, rows), (0, rows), (0, rows), (0, rows + 2), (-2, rows)])
     base, dist = w.pair.input(shape, dtype="s32", range=bounds, layout=layout)
+    w.dist.inputs[-1].range = bounds
     w.placed[dist] = layout
     return Twin(base, dist)
 

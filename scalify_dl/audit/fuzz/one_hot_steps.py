@@ -199,17 +199,20 @@ def hot_difference(w: World) -> None:
     number = Twin(*w.pair.input(ids.base.shape, layout=rows))
     if w.chance(0.2):
         x = Twin(w.emit(w.base, "log", [x.base]), w.emit(w.dist, "log", [x.dist]))
-    read = row.read(w.base, x.base, ids.base, "clamp")
+    picked, summed = (w.base, w.dist) if w.chance(0.5) else (w.dist, w.base)
+    at, rows_of, numbers = ({w.base: t.base, w.dist: t.dist} for t in (ids, x, number))
+    read = row.read(picked, rows_of[picked], at[picked], "clamp")
     if w.chance(0.5):
-        hot = _selected(w, w.dist, ids.dist, row, None, 1.0)
+        hot = _selected(w, summed, at[summed], row, None, 1.0)
     else:
-        ones = w.dist.splat(1, "s32", ids.dist.shape)
-        hot = w.emit(w.dist, "convert", [row.written(w.dist, ids.dist, ones, "replace")], dtype="f32")
-    wide = row.spread(w.dist, number.dist)
-    less = w.emit(w.dist, "add" if w.slip() else "subtract", [x.dist, wide])
-    for base, other in ((w.emit(w.base, "subtract", [read, number.base]), less), (number.base, wide)):
-        product = w.emit(w.dist, "multiply", [other, hot] if w.chance(0.3) else [hot, other])
-        w.add(base, row.sum(w.dist, product))
+        ones = summed.splat(1, "s32", at[summed].shape)
+        hot = w.emit(summed, "convert", [row.written(summed, at[summed], ones, "replace")], dtype="f32")
+    wide = row.spread(summed, numbers[summed])
+    less = w.emit(summed, "add" if w.slip() else "subtract", [rows_of[summed], wide])
+    element = w.emit(picked, "subtract", [read, numbers[picked]])
+    for one, other in ((element, less), (numbers[picked], wide)):
+        total = row.sum(summed, w.emit(summed, "multiply", [other, hot] if w.chance(0.3) else [hot, other]))
+        w.add(*((one, total) if picked is w.base else (total, one)))
 
 
 @step("truth-number", 0.4)
