@@ -76,9 +76,8 @@ def one_hot_product(w: World) -> None:
     mask, near = local_ids(w, ids.dist, first, size)
     near = w.emit(w.dist, "subtract", [ids.dist, per_rank(w, shaken(w, first), ids.dist)]) if w.chance(0.5) else near
     if w.slip():
-        near = w.emit(w.dist, "clamp", [
-            w.dist.constant(0, "s32"), near, w.dist.constant(size - 1, "s32")
-        ])  # fmt: skip
+        least, most = (w.dist.splat(n, "s32", near.shape) for n in (0, size - 1))
+        near = w.emit(w.dist, "clamp", [least, near, most])
     local = Row(w, row.ids, size, row.at)
     if w.chance(0.5):
         hot = _selected(w, w.dist, near, local, None if w.chance(0.5) else mask, 1.0)

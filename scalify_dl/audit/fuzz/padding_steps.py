@@ -213,12 +213,15 @@ def padded_blocks(w: World) -> None:
         raise Retry
     dim, blocks = w.rng.randrange(len(t.dist.shape)), w.rng.choice([2, 2, 3])
     at, between = w.rng.randrange(blocks), int(w.slip())
+    half_before, half_behind, also = w.slip(), w.slip(), w.rng.randrange(len(t.dist.shape)) if w.slip() else dim
     padded = []
     for g, x in ((w.base, t.base), (w.dist, t.dist)):
-        k = w.rng.randrange(blocks) if w.slip() else at
-        low, high = k * x.shape[dim] - w.slip(), (blocks - 1 - k) * x.shape[dim]
+        k, half = w.rng.randrange(blocks) if w.slip() else at, x.shape[dim] // 2
+        low = k * x.shape[dim] + half * half_before - w.slip()
+        high = (blocks - 1 - k) * x.shape[dim] - half * (half_before - half_behind)
         edges = {"low": low, "high": high, "interior": between}
         lists = {name: [n if d == dim else 0 for d in range(len(x.shape))] for name, n in edges.items()}
+        lists["high"][also] += also != dim
         padded.append(w.emit(g, "pad", [x, g.constant(1.0 if w.slip() else 0.0, "f32")], **lists))
     w.add(*padded)
 

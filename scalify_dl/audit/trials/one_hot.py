@@ -69,3 +69,20 @@ def an_element_written_along_the_first_dim() -> Pair:
         return written(g, g.emit("transpose", [ids], dimensions=[1, 0]), 0.0, [0, 1], along=0)
 
     return one_hot((3, 3), make, along=0)
+
+
+@trial
+def a_read_that_wraps_round_as_one_that_is_clamped() -> Pair:
+    """The last place of a row for an id of -1; its first place, where ids are clamped before rows are made of them."""
+    pair = Pair({"tp": 2})
+    (x, dx), (ids, dist_ids) = pair.input((6, PLACES)), pair.input((6,), dtype="s32", range=(-1, PLACES))
+    read = pair.base.emit(
+        "gather", [x, ids], offset_dims=[], collapsed_slice_dims=[1], start_index_map=[1], slice_sizes=[1, 1],
+        operand_batching_dims=[0], start_indices_batching_dims=[0], index_vector_dim=1, mode="wrap",
+    )  # fmt: skip
+    g = pair.dist
+    least, most = (g.splat(n, "s32", (6,)) for n in (0, PLACES - 1))
+    near = g.emit("clamp", [least, dist_ids, most])
+    kept = g.emit("multiply", [marked(g, near, 0.0, 1), dx])
+    pair.outputs(read, g.emit("reduce", [kept], dimensions=[1], reducer="sum"))
+    return pair

@@ -8,7 +8,7 @@ from scalify_dl.audit.fuzz.partitioner_steps import part
 from scalify_dl.audit.pair import Pair
 from scalify_dl.ir.graph import Graph, Tensor
 
-from .registry import TRIALS
+from .registry import TRIALS, trial
 
 
 def padded(g: Graph, x: Tensor, dim: int, extent: int, number: float) -> Tensor:
@@ -35,3 +35,12 @@ def one_for_another(shape: tuple[int, ...], dim: int, other: tuple[int, ...], ot
 
 TRIALS["a padded row for a padded column"] = partial(one_for_another, (5, 8), 0, (8, 5), 1, 8)
 TRIALS["padded from five to eight for padded from seven"] = partial(one_for_another, (5,), 0, (7,), 0, 8)
+
+
+@trial
+def a_block_of_no_elements_among_zeros() -> Pair:
+    """Nothing, padded on one side with zeros and on the other with ones."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((0,))
+    pair.outputs(padded(pair.base, x, 0, 4, 0.0), padded(pair.dist, dx, 0, 4, 1.0))
+    return pair

@@ -127,17 +127,20 @@ TRIALS["windows that wrap round on the ranks"] = partial(products_in, "s32", "s8
 TRIALS["windows that wrap round in the baseline"] = partial(products_in, "s8", "s32")
 
 
-@trial
-def gradients_of_windows_that_begin_before_the_block() -> Pair:
-    """Pooling by pairs of which the first begins one element before the row, on blocks of it."""
+def pooled_back(low: int, times: float) -> Pair:
+    """The gradient of pooling by pairs of which the first begins so many elements before the row, on blocks of the row,
+    at a multiple."""
     pair = Pair({"tp": 2})
     x, dx = pair.input((4, 8, 2), {1: "tp"})
     y, dy = pair.input((4, 4, 2), {1: "tp"})
-    pair.outputs(
-        *(
-            graph.emit("select-and-scatter", [value, gradient], window_size=[1, 2, 1], window_stride=[1, 2, 1],
-                       window_pad_low=[0, 1, 0], reducer="sum", select="max")
-            for graph, value, gradient in ((pair.base, x, y), (pair.dist, dx, dy))
-        )
+    base, dist = (
+        graph.emit("select-and-scatter", [value, gradient], window_size=[1, 2, 1], window_stride=[1, 2, 1],
+                   window_pad_low=[0, low, 0], reducer="sum", select="max")
+        for graph, value, gradient in ((pair.base, x, y), (pair.dist, dx, dy))
     )  # fmt: skip
+    pair.outputs(base, pair.dist.emit("multiply", [dist, pair.dist.splat(times, "f32", dist.shape)]))
     return pair
+
+
+TRIALS["gradients of windows that begin before the block"] = partial(pooled_back, 1, 1.0)
+TRIALS["gradients of windows that adjoin, twice"] = partial(pooled_back, 0, 2.0)
