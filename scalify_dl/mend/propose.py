@@ -27,10 +27,10 @@ SECONDS = 60.0
 """Wall time for the rules on one execution: a machine that does other things gives them a part of itself."""
 ORDER = (
     "given back", "again", "gathered", "at hand", "cut", "beside", "whole added", "axis", "joined", "origin", "late",
-    "before", "reducer", "mixed", "every rank", "piece", "kind", "constants", "line", "constant", "attributes", "term",
-    "operand", "unreduced", "averaged", "far", "by one", "scaled", "rescaled", "scaled beside", "common line",
-    "left out", "handed on", "factor", "accumulated", "as often", "enters", "direction", "order", "turns", "block",
-    "pieces", "resent", "numbers", "stale", "in step", "newer", "other block", "turned", "along", "inside", "function",
+    "before", "reducer", "mixed", "every rank", "piece", "foreign", "kind", "constants", "line", "constant",
+    "attributes", "term", "operand", "unreduced", "averaged", "far", "by one", "scaled", "rescaled", "scaled beside",
+    "common line", "factor", "left out", "handed on", "accumulated", "as often", "enters", "direction", "order", "turns",
+    "block", "pieces", "resent", "numbers", "stale", "in step", "newer", "other block", "turned", "along", "inside", "function",
     "repeated", "stops",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
@@ -64,6 +64,10 @@ TELLING = ("untaken", "counts for nothing")
 VAGUE = ("operand", "parts", "divided", "resent", "pieces", "newer")
 """Kinds of faults that an op of a right program may seem to have, where it computes what the baseline does not, or that
 only say what an edit would mend."""
+PROMISED = ("turns", "resent", "pieces", "newer", "block", "in step", "piece")
+"""Kinds of faults whose sentences say what an edit mends: nothing, where it was not taken."""
+UNTOLD = ("in step", "piece", "left out")
+"""Kinds of faults that say nothing where no edit mends, or what a value lacks that parts elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -180,11 +184,16 @@ def propose(
     order = {row[0]: n for n, row in enumerate(facts["op"])}
     blamed = [str(op) for (op,) in program.relation("blamed")]
     kinds = {op: {why for why, _ in faults.get(op, ())} for op in blamed}
-    blamed.sort(key=lambda op: (kinds[op].isdisjoint(TELLING), kinds[op].issubset(VAGUE), order.get(op, 0)))
+    blamed.sort(key=lambda op: (kinds[op].isdisjoint(TELLING), _vague(kinds[op]), order.get(op, 0)))
     proposals = [*Turns(facts, copies).with_all(_bundles(program, facts, order))]
     return Proposals(proposals, dict(faults), blamed,
                      {str(op): str(base) for op, base in program.relation("implements")},
                      _guesses(program, facts, order, dict(lines)))  # fmt: skip
+
+
+def _vague(kinds: set[str]) -> int:
+    """How little kinds of faults say of an op that no edit mends."""
+    return 2 if kinds and kinds.issubset((*PROMISED, *UNTOLD)) else kinds.issubset((*VAGUE, *UNTOLD))
 
 
 def _handed(facts: Facts, readings: Readings) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from scalify_dl.mend.mend import Mending
-from scalify_dl.mend.propose import TOGETHER, Proposal
+from scalify_dl.mend.propose import PROMISED, TOGETHER, Proposal
 from scalify_dl.prove.verdict import Frame, RootCause
 from scalify_dl.prove.view import View, user_frames
 
@@ -19,8 +19,6 @@ from .localisation import BY_SHAPE, attributes_apart, named, root_causes_of
 
 _FACTORS = ("again", "by one", "scaled", "rescaled", "scaled beside", "as often", "common line", "factor", "enters")
 """Kinds of faults that make a multiple."""
-PROMISED = ("turns", "resent", "pieces", "newer", "block")
-"""Kinds of faults whose sentences say what an edit mends: nothing, where it was not taken."""
 _NAMED = 6
 """Ops of one line that are named."""
 
@@ -45,7 +43,7 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
     leads = [t.proposal for t, left in zip(mending.tried, before, strict=False) if mending.complete or t.left < left]
     if mending.complete and all(proposal.why in _FACTORS for proposal in leads):  # a factor is passed on
         place = {row[0]: n for n, row in enumerate(view.facts("op"))}
-        leads.sort(key=lambda proposal: place.get(proposal.causes[0], 0))
+        leads.sort(key=lambda proposal: (_shared(view, proposal), place.get(proposal.causes[0], 0)))
     ops = [proposal.causes[0] for proposal in leads]
     if not mending.complete:  # … and where values part without an edit that mends them
         covered = {op for proposal in leads for op in proposal.causes}
@@ -97,6 +95,20 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
                 cause = replace(cause, found=(*cause.found, f"likewise {_listed(others, view)}"))
         out.append(cause)
     return out
+
+
+def _shared(view: View, proposal: Proposal) -> bool:
+    """Whether the first of its ops is on a line of the user's that the baseline comes to, too: the backward of a layer,
+    into which a framework puts its own collectives."""
+    op, base = proposal.causes[0], {g for g, role in view.facts("graph") if role == "base"}
+    of_base = {o for o, graph, _ in view.facts("op") if graph in base}
+    rows: dict[str, list[tuple[int, Frame]]] = defaultdict(list)
+    for o, pos, file, line, _ in view.facts("source"):
+        if o == op or o in of_base:
+            rows[o].append((pos, Frame(file, line, "")))
+    frames = {o: user_frames(f for _, f in sorted(stack, key=lambda p: p[0])) for o, stack in rows.items()}
+    own = frames.pop(op, ())[:1]
+    return any(set(own) & set(others) for others in frames.values())
 
 
 def _telling(view: View, cause: RootCause, right: set[str]) -> tuple[Frame, ...]:
