@@ -29,9 +29,9 @@ ORDER = (
     "given back", "again", "gathered", "at hand", "cut", "beside", "whole added", "axis", "joined", "origin", "late",
     "before", "reducer", "mixed", "every rank", "piece", "foreign", "kind", "constants", "line", "constant",
     "attributes", "term", "operand", "unreduced", "averaged", "far", "by one", "scaled", "rescaled", "scaled beside",
-    "common line", "factor", "left out", "handed on", "accumulated", "as often", "enters", "direction", "order", "turns",
-    "block", "pieces", "resent", "numbers", "stale", "in step", "newer", "other block", "turned", "along", "inside", "function",
-    "repeated", "stops",
+    "common line", "factor", "left out", "handed on", "accumulated", "as often", "enters", "direction", "order",
+    "turns", "block", "pieces", "resent", "numbers", "stale", "in step", "newer", "other block", "turned", "along",
+    "inside", "function", "repeated", "stops",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (

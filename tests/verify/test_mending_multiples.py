@@ -1,4 +1,4 @@
-"""Bugs beside multiples that are meant: means of a rank's own rows, an average that comes later, a bound that hides it."""
+"""Bugs beside multiples that are meant: means of a rank's own rows, an average that comes later, a bound."""
 
 from __future__ import annotations
 
