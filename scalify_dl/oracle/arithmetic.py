@@ -78,9 +78,9 @@ def rounded_differently(program: Program) -> set[tuple[str, str]]:
     """Outputs of which that may be so, back to the inputs of both programs."""
     tensor = program.tensors.__getitem__
     everything = (op for role in ("base", "dist") for graph in program.top(role) for op in graph.ops)
-    ends = {*filter(is_float, (tensor(base).dtype for _, base, _ in program.expects))}
-    if len(ends.union(*_types(everything, tensor).values())) < 2:
-        return set()
+    ends = {tensor(base).dtype for _, base, _ in program.expects}
+    if all(map(is_float, ends)) and len(ends.union(*_types(everything, tensor).values())) < 2:
+        return set()  # of what is no real number one side may be made without rounding, and the other with
     return {
         (dist, base) for dist, base, _ in program.expects
         if rounds_differently(_made_of(program, "base", base), _made_of(program, "dist", dist), tensor, base)

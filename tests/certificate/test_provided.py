@@ -13,7 +13,7 @@ from scalify_dl.commands.check import check
 from scalify_dl.facts import Facts
 from scalify_dl.facts.files import write as write_facts
 from scalify_dl.ir.graph import Graph, Tensor
-from scalify_dl.prove.normal_forms import WORDS, Equalities
+from scalify_dl.prove.normal_forms import WORDS, Equalities, equalities
 
 from ..algebra.programs import Make, number, scaled, two
 from ..algebra.test_left_out import is_finite, is_not_a_number, told_by_one_rank
@@ -90,6 +90,35 @@ HIDDEN: dict[str, tuple[str, Make, Make]] = {
         lambda g, x: wider(g, g.emit("sine", [x])),
     ),
 }
+
+
+def above_zero(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("compare", [x, number(g, 0, x)], direction="GT")
+
+
+def thrice(g: Graph, x: Tensor) -> Tensor:
+    square, less = two(g, "multiply", x, x), two(g, "subtract", x, number(g, 3, x))
+    return two(g, "subtract", square, two(g, "multiply", x, less))
+
+
+@pytest.mark.parametrize("dropped", [None, "types", "jumps"])
+def test_what_formulas_hide_of_truths_is_what_is_listed_of_them(
+    dropped: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One side rounds, in one type, and the other does not."""
+    facts = pair_of(above_zero, lambda g, x: above_zero(g, thrice(g, x)))
+    write_facts(facts, tmp_path / "facts")
+
+    def silent(*arguments: object, **named: object) -> Equalities:
+        found = equalities(*arguments, **named)  # type: ignore[arg-type]
+        listed = {row[1] for row in found.needs if row[2] == "precision"}
+        assert not found.proved or listed == {WORDS["types"], WORDS["jumps"]}
+        return found._replace(needs=[row for row in found.needs if row[1] != WORDS.get(dropped or "")])
+
+    monkeypatch.setattr("scalify_dl.prove.pipeline.equalities", silent)
+    proof = certified(facts, tmp_path / "proof.jsonl.gz")
+    assert check(proof, [tmp_path / "facts"], (), as_json=False) == (3 if dropped else 0)
+    assert dropped is None or WORDS[dropped] in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("said", [True, False])
