@@ -19,6 +19,8 @@ def function(draft: Draft, edit: Edit) -> None:
 
     def copy(tensor: str) -> str:
         if tensor not in copied:
+            if tensor not in makers:
+                raise InputError(f"{theirs} is made of {tensor}, too")
             op = makers[tensor]
             if kinds[op] == "constant" and tensor not in numbers:
                 raise InputError(f"{tensor} is not one number")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scalify_dl.audit.pair import Pair
+from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
 from scalify_dl.facts.schema import TABLES
 from scalify_dl.facts.validate import check_meaning
@@ -187,3 +188,15 @@ def test_the_bug_of_a_training_step_is_on_its_line(name: str) -> None:
     first = report(case.facts()).frontier[0]
     assert first.source[0].line in case.lines
     assert any("no output differs" in text or "PROVED" in text for text in first.tried)
+
+
+def test_what_is_made_of_other_inputs_too_is_no_function_to_copy() -> None:
+    """It was followed to an input that nothing makes, and the report ended in a KeyError."""
+    pair = Pair({"tp": 2})
+    (x, shard), (w, _) = pair.input((4,)), pair.input((4,))
+    pair.outputs(pair.base.emit("multiply", [x, w]), pair.dist.emit("negate", [shard]))
+    tables = tables_of(pair)
+    ((dist, base, _),) = tables["expect"]
+    (op,) = [op for op, _, tensor in tables["result"] if tensor == dist]
+    with pytest.raises(InputError, match="too"):
+        apply(tables, [Edit(op, "function", dist, f"base/x0;{base}", 0, 1, "function")])
