@@ -87,7 +87,7 @@ def ranges(
     placed = positions(base, dists)
     bounds |= {t: Bounds(lo, hi, "positions" if t in placed else "embedding ids") for t, (lo, hi) in defaults.items()}
     _spread(bounds, pairs)
-    order = [port.tensor for graph in (base, *dists) for port in graph.inputs]
+    order = dict.fromkeys(port.tensor for graph in (base, *dists) for port in graph.inputs)
     return ((tensor, bounds[tensor]) for tensor in order if tensor in bounds)
 
 
@@ -98,7 +98,7 @@ def _given(base: Graph, dists: Sequence[Graph], relations: Relations) -> dict[Te
         ports = [graph.inputs[n] for graph in (base, *dists) for n in find(graph.inputs, relation.key)]
         if not ports:
             raise relation.place.error(f"ranges: no input `{relation.key}`", expected=f"one of {listing(base.inputs)}")
-        integers = [port.tensor for port in ports if port.tensor.dtype[0] in "su"]
+        integers = dict.fromkeys(port.tensor for port in ports if port.tensor.dtype[0] in "su")  # ranks may share one
         if not integers:
             what = ports[0].tensor.type
             raise relation.place.error(f"ranges: `{relation.key}` is {what}", expected="an integer input")

@@ -74,8 +74,8 @@ class Named:
             others = {at: replace(other, names=ours[at].names, value=_renamed(other.value, names))
                       for at, other in others.items()}  # fmt: skip
         taken = {name for at, other in others.items() if ours[at] != other for name in _taken(ours[at], other)}
-        if any(len(self.mentioned[name]) > 1 for name in taken):
-            return None  # of a value of which another item is taken, nothing else is
+        if any(len(self.mentioned.get(name, ())) != 1 for name in taken):
+            return None  # of a value of which another item is taken, nothing else is; nor an item of another value
         return {at: other for at, other in others.items() if ours[at] != other}
 
 

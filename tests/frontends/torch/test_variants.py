@@ -14,9 +14,11 @@ import pytest
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.mesh import Mesh
+from scalify_dl.pairing.export import export
 from scalify_dl.readers import fx
 from scalify_dl.readers.fx.variants import Variants
 from scalify_dl.readers.merge import merge
+from scalify_dl.readers.relations import parse_relations
 
 RANKS = 4
 HEAD = """class GraphModule(torch.nn.Module):
@@ -171,3 +173,45 @@ def test_a_rank_of_which_something_shows_the_number_is_read_by_itself(own: set[s
     """A factor that becomes one with the next, a write through a view, slices that are put together again, a part that
     is used elsewhere, too, a number that is no integer, an index whose offset is known."""
     assert kept(tmp_path, own) == set()
+
+
+def test_items_of_other_values_are_read_one_by_one(tmp_path: Path) -> None:
+    """Of a value that the first rank's program does not mention: reading ended in a KeyError."""
+    lines = "".join(f"        {line(n, 0)}\n" for n in range(len(LINES)))
+    lines += "".join(f"        {name} = torch.ops.aten.split.Tensor(w, {n}, 0)\n" for name, n in (("sn", 8), ("so", 8)))
+    ends = [f'g: "f32[8, 16]" = {"so" if r else "sn"}[1]\n        return (g, {RETURNED})\n' for r in range(RANKS)]
+    some = [f"{HEAD.format(r=r)}{lines}        {end}" for r, end in enumerate(ends)]
+    paths = write(tmp_path, some)
+    assert programs(paths, beside=True) == programs(paths, beside=False)
+    assert not isinstance(programs(paths, beside=True), str)
+
+
+LOOKED_UP = """class GraphModule(torch.nn.Module):
+    def forward(self, ids: "i64[8]", w: "f32[8, 16]"):
+        lt: "b8[8]" = torch.ops.aten.lt.Scalar(ids, {low})
+        ge: "b8[8]" = torch.ops.aten.ge.Scalar(ids, {high})
+        beside: "b8[8]" = torch.ops.aten.bitwise_or.Tensor({way})
+        sub: "i64[8]" = torch.ops.aten.sub.Tensor(ids, {low})
+        own: "i64[8]" = torch.ops.aten.masked_fill.Scalar(sub, beside, 0)
+        rows: "f32[8, 16]" = torch.ops.aten.embedding.default(w, own)
+        mask: "b8[8, 1]" = torch.ops.aten.unsqueeze.default(beside, 1)
+        part: "f32[8, 16]" = torch.ops.aten.masked_fill.Scalar(rows, mask, 0.0)
+        sum_1: "f32[8, 16]" = torch.ops._c10d_functional.all_reduce.default(part, 'sum', '0')
+        y: "f32[8, 16]" = torch.ops._c10d_functional.wait_tensor.default(sum_1)
+        return (y,)
+"""
+WHOLE = """class GraphModule(torch.nn.Module):
+    def forward(self, ids: "i64[8]", w: "f32[32, 16]"):
+        y: "f32[8, 16]" = torch.ops.aten.embedding.default(w, ids)
+        return (y,)
+"""
+
+
+def test_a_range_bounds_an_input_of_several_programs_once(tmp_path: Path) -> None:
+    """Programs of several ranks may share their inputs: the range was said to be given twice."""
+    ways = ["lt, ge", "ge, lt", "lt, ge", "lt, ge"]
+    paths = write(tmp_path, [LOOKED_UP.format(low=8 * n, high=8 * n + 8, way=way) for n, way in enumerate(ways)])
+    (base := tmp_path / "base.fx.txt").write_text(WHOLE)
+    facts = export(base, paths, Mesh.parse(f"tp={RANKS}"), parse_relations("ranges: {'#0': [0, 32]}"))
+    assert {row[1:] for row in facts["range"]} == {(0, 32, "given")}
+    assert len({*facts["range"]}) == len(facts["range"])
