@@ -220,20 +220,28 @@ def truth_number(w: World) -> None:
     value = w.twin()
     every = w.rng.choice(["and", "or"])
     least = w.rng.randrange(len(value.base.shape)) if len(value.base.shape) == len(value.dist.shape) > 0 else 0
-    found = []
+    found, bound = [], w.rng.choice([0.5, {"and": -1.5, "or": 1.5}[every]])
     for g, x in ((w.base, value.base), (w.dist, value.dist)):
-        mask = w.emit(g, "compare", [x, g.splat(0.5, "f32", x.shape)], direction="GT")
+        mask = w.emit(g, "compare", [x, g.splat(bound, "f32", x.shape)], direction="GT")
         found.append(w.emit(g, "reduce", [mask], dimensions=list(range(least, len(x.shape))), reducer=every))
     base, dist = found
     number = w.emit(w.dist, "convert", [dist], dtype=w.rng.choice(["s32", "s32", "f32"]))
-    reducer = {"and": "min", "or": "max"}[every]
+    reducer = w.rng.choice([{"and": "min", "or": "max"}[every], "sum"])
     reducer = w.rng.choice(["min", "max", "sum"]) if w.slip() else reducer
-    number = doubled(w, number)
-    if w.chance(0.7):
-        number = w.emit(w.dist, "all-reduce", [number], reducer=reducer, groups=w.groups())
+    counts = [(doubled(w, number), 1)]
+    for _ in range(w.rng.choice([0, 1, 1, 1, 2])):
+        (number, most), groups = counts[-1], w.groups()
+        total = w.emit(w.dist, "all-reduce", [number], reducer=reducer, groups=groups)
+        counts.append((total, most * len(groups[0]) if reducer == "sum" else 1))
+    number, most = w.rng.choice(counts) if w.slip() else counts[-1]
     w.add(w.emit(w.base, "convert", [base], dtype=number.dtype), number)
-    direction, bound = w.rng.choice([("EQ", 1), ("GE", 1), ("NE", 0), ("GT", 0)])
+    least = most if every == "and" else 1
+    direction, told_of = w.rng.choice([("GE", least), ("GT", least - 1), ("LT", least), ("LE", least - 1)])
+    if w.chance(0.5):
+        direction, told_of = w.rng.choice(["EQ", "NE"]), most if every == "and" else 0
     if w.slip():
-        direction, bound = w.rng.choice(["EQ", "NE", "LT", "LE", "GT", "GE"]), w.rng.choice([0, 1, 2])
-    bounds = w.dist.splat(bound, number.dtype, number.shape)
-    w.add(base, w.emit(w.dist, "compare", [number, bounds], direction=direction))
+        direction, told_of = w.rng.choice(["EQ", "NE", "LT", "LE", "GT", "GE"]), w.rng.choice([0, 1, 2, most])
+    bounds = w.dist.splat(told_of, number.dtype, number.shape)
+    told = w.emit(w.dist, "compare", [number, bounds], direction=direction)
+    w.add(base, told)
+    w.add(w.emit(w.base, "not", [base]), told)

@@ -323,3 +323,21 @@ def the_greatest_of_nothing() -> Pair:
     most = pair.dist.emit("reduce", [pair.dist.splat(2.0, "f32", (4, 0))], dimensions=[1], reducer="max")
     pair.outputs(numbers(pair.base, "multiply", x, 2), pair.dist.emit("multiply", [dx, most]))
     return pair
+
+
+@trial
+def nothing_found_on_a_rank_and_nothing_found_anywhere() -> Pair:
+    """Whether nothing is above 1/2; each rank asks whether its own number is 0, and what they count is of no use."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((2, 16), {0: "tp"})
+    found = []
+    for g, value in ((pair.base, x), (pair.dist, dx)):
+        mask = g.emit("compare", [value, g.splat(0.5, "f32", value.shape)], direction="GT")
+        found.append(g.emit("reduce", [mask], dimensions=[0], reducer="or"))
+    number = pair.dist.emit("convert", [found[1]], dtype="s32")
+    total = pair.dist.emit("all-reduce", [number], reducer="sum", groups=pair.groups("tp"))
+    pair.outputs(pair.base.emit("convert", [found[0]], dtype="s32"), total)
+    own = pair.dist.emit("compare", [number, pair.dist.splat(0, "s32", (16,))], direction="EQ")
+    told = pair.dist.emit("all-reduce", [own], reducer="or", groups=pair.groups("tp"))
+    pair.outputs(pair.base.emit("not", [found[0]]), told)
+    return pair
