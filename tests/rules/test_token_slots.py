@@ -9,10 +9,19 @@ import pytest
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
 from scalify_dl.audit.fuzz.check import two_sizes
+from scalify_dl.audit.fuzz.expert_steps import Routing
 from scalify_dl.audit.fuzz.generate import random_pair
 from scalify_dl.audit.trials import TRIALS
 from scalify_dl.audit.trials.expert_gates import gates
-from scalify_dl.audit.trials.expert_layer import right, right_by_table, right_in_blocks, right_sum
+from scalify_dl.audit.trials.expert_layer import (
+    Layer,
+    pair_of,
+    right,
+    right_by_table,
+    right_in_blocks,
+    right_sum,
+    with_routing,
+)
 from scalify_dl.oracle import find_counterexample, load_program
 
 RIGHT = {
@@ -21,6 +30,7 @@ RIGHT = {
     "blocks of experts that are exchanged; experts and slots in one dim": right_in_blocks,
     "ones that become reals before they are multiplied": lambda: right_in_blocks(reals=True),
     "ones that become reals before they are counted": lambda: right_in_blocks(early=True),
+    "places that are real numbers": lambda: pair_of(Layer(with_routing(Routing(counted="f32")), exchanged=True)),
     "a sum over slots": right_sum,
     "what is read, times a gate": gates,
     "what is dealt and read, times a gate": lambda: gates(gated_in=True),

@@ -30,6 +30,8 @@ class Routing:
     backwards: bool = False
     slots: int = 0
     """More slots than tokens."""
+    counted: str = "s32"
+    """The type of places, as slots are compared with them."""
     itself: str = ""
     """Where what a token counts of itself is taken off: `before` it is chosen, or `after`; else the number `less`."""
     table: str = ""
@@ -77,7 +79,7 @@ def places(g: Graph, chosen: Tensor, routing: Routing, mine: Tensor | None = Non
     else:
         off = chosen if routing.itself else g.splat(routing.less, "f32", chosen.shape)
         own = g.emit("multiply", [g.emit("subtract", [counted, off]), chooses])
-    return g.emit("convert", [g.emit("reduce", [own], dimensions=[1], reducer="sum")], dtype="s32")
+    return g.emit("convert", [g.emit("reduce", [own], dimensions=[1], reducer="sum")], dtype=routing.counted)
 
 
 def dispatch(g: Graph, chosen: Tensor, place: Tensor, slots: int = 0) -> Tensor:
@@ -284,7 +286,7 @@ def experts(w: World) -> None:
     gates = w.input("f32", shape=[tokens], layout=layout) if w.chance(0.4) else None
     along, gated_in = 2 if w.chance(0.2) and not routing.slots else 0, w.chance(0.5)
     other = w.chance(0.2)
-    routing = replace(routing, reals=turned, early=w.chance(0.4))
+    routing = replace(routing, reals=turned, early=w.chance(0.4), counted="f32" if turned else "s32")
     slope = w.rng.choice([gradient_of_gates, gradient_of_gates_merged])
     filling, reading = w.rng.choice([fill, fill_last, fill_merged]), w.rng.choice([read, read_merged])
     sending = w.rng.choice([sent, sent_in_blocks, sent_by_rank])
