@@ -40,9 +40,10 @@ def test_rows_of_a_cut_table_are_masked() -> None:
 
 
 def test_rows_that_another_rank_has_count_for_nothing() -> None:
+    """To blame is where they are read, not the sum on another line."""
     cause = first_cause(rows_of_a_cut_table(False).facts())
-    assert cause.kind == "all-reduce"
-    assert cause.suggestion == ("count operand 0 only where and",)
+    assert cause.kind == "gather"
+    assert cause.suggestion == ("count gather only where and",)
     assert cause.tried == ("with this edit the output is PROVED",)
 
 

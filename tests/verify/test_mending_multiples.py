@@ -72,6 +72,23 @@ def a_sum_under_a_rate_that_halves() -> Facts:
     return pair.facts()
 
 
+def a_product_with_one_that_the_baseline_has_too() -> Facts:
+    """What a backward multiplies by 1 is no place of a bug: nobody wrote it."""
+    pair = Lined({"dp": 2})
+    x, dx = pair.input((4, 6), {0: "dp"})
+    base, dist = pair.base, pair.dist
+    made = [
+        g.emit("multiply", [t, spread(g, g.constant(1.0, "f32"), t.shape, ())]) for g, t in ((base, x), (dist, dx))
+    ]
+    made = [divided(base, made[0], 4), divided(dist, made[1], 2)]
+    pair.lines = {"base": [1] * len(base.ops), "dist": [3] * len(dist.ops)}
+    part = dist.emit("reduce-scatter", [summed(dist, made[1])], reducer="sum", groups=pair.groups("dp"), dimension=0)
+    whole = summed(base, made[0])
+    pair.at(6)
+    pair.outputs(whole, part, layout=str(pair.layout((6,), {0: "dp"})))
+    return pair.facts()
+
+
 def labels_in_the_other_order() -> Facts:
     """Rows of y are reversed on every rank, rows of x are not."""
     pair = Lined({"dp": 2})
@@ -90,6 +107,7 @@ FAULTS: dict[Callable[[], Facts], tuple[str, int, str, str]] = {
     a_gradient_in_parts_beside_the_multiple_of_a_local_mean: ("dot", 3, "is never summed", "all-reduce(sum) over tp"),
     norms_averaged_under_a_bound: ("divide", 5, "a factor 2 enters here", "reduce with sum, not with its mean"),
     a_sum_under_a_rate_that_halves: ("all-reduce", 5, "a factor 2 enters here", "by 1/2"),
+    a_product_with_one_that_the_baseline_has_too: ("reduce-scatter", 6, "a factor 2 enters here", "by 1/2"),
     labels_in_the_other_order: ("reverse", 4, "the baseline does nothing of the kind", "leave out this reverse"),
 }
 
