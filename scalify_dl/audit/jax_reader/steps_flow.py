@@ -38,7 +38,7 @@ def loop(w: World) -> None:
         w.add(kind, lambda x: lax.scan(lambda c, r: (c + r, c - r), x[0], x, reverse=kind == "reverse"), a)
     elif kind == "count":
         n = w.integer(0, 4)
-        w.add(kind, lambda x: lax.fori_loop(0, n, lambda i, c: c + i.astype(c.dtype), x), a)
+        w.add(kind, lambda x: lax.fori_loop(0, n, lambda i, c: c + jnp.asarray(i).astype(c.dtype), x), a)
     else:
         # the last one stops when it has wrapped round
         dtype, start, far, by = w.choice((("int32", 0, 5, 2), ("int8", 100, 90, -3), ("uint8", 250, 240, 2)))
