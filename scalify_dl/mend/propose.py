@@ -13,6 +13,7 @@ from itertools import chain, combinations
 
 from scalify_dl.facts import Facts
 from scalify_dl.facts.model import Row
+from scalify_dl.ir.graph import BACKWARD
 from scalify_dl.oracle.readings import Readings
 from scalify_dl.prove.pipeline import fact_relations
 from scalify_dl.prove.verdict import Frame
@@ -164,7 +165,8 @@ def propose(
     lines = [(op, line) for op, line in _lines(facts, {row[0] for row in facts["op"]}).items() if line != op]
     sent = [(t, *_sending(sources)) for t in _handed(facts, readings) for sources in readings.resent(t)]
     told: Said = {
-        "shows": seen, "lost": lost, "wrong_output": wrong, "axes": named, "written_at": lines, "could_send": sent
+        "shows": seen, "lost": lost, "wrong_output": wrong, "axes": named, "written_at": lines, "could_send": sent,
+        "stands_in": list(_stands_in(facts)),
     }  # fmt: skip
     for relation, rows in chain(told.items(), (said or {}).items()):
         program.insert(relation, rows)
@@ -265,6 +267,20 @@ def _lines(facts: Facts, ops: set[str]) -> dict[str, str]:
         if op in ops:
             frames[op].append((pos, Frame(file, line, "")))
     return {op: str(user_frames(f for _, f in sorted(frames[op], key=lambda p: p[0]))[:1] or op) for op in ops}
+
+
+def _stands_in(facts: Facts) -> Iterator[Row]:
+    """The user's frames for each op of the distributed side, innermost first, and whether it is of their gradients."""
+    dist = {graph for graph, role in facts["graph"] if role == "dist"}
+    ops = {op for op, graph, _ in facts["op"] if graph in dist}
+    frames: dict[str, list[tuple[int, Frame]]] = defaultdict(list)
+    for op, pos, file, line, function in facts["source"]:
+        if op in ops:
+            frames[op].append((pos, Frame(file, line, function)))
+    for op, stack in frames.items():
+        for place, frame in enumerate(user_frames(f for _, f in sorted(stack, key=lambda p: p[0]))):
+            function = frame.function.removeprefix(BACKWARD).removeprefix(" of ")
+            yield op, place, frame.file, frame.line, function, int(frame.backward)
 
 
 def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Proposal]:

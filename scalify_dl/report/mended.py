@@ -15,10 +15,13 @@ from scalify_dl.mend.propose import PROMISED, TOGETHER, Proposal
 from scalify_dl.prove.verdict import Frame, RootCause
 from scalify_dl.prove.view import View, user_frames
 
+from .callers import frames_to_blame
 from .localisation import BY_SHAPE, attributes_apart, named, root_causes_of
 
 _FACTORS = ("again", "by one", "scaled", "rescaled", "scaled beside", "as often", "common line", "factor", "enters")
 """Kinds of faults that make a multiple."""
+_HANDED = (*_FACTORS, "operand", "numbers", "number", "constant", "constants", "line")
+"""Kinds of faults of what an op gets: code that the baseline calls, too, was handed something else."""
 _NAMED = 6
 """Ops of one line that are named."""
 
@@ -60,11 +63,12 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
         cause = stops.get(op) or words.get(op)
         if cause is None:  # an op of an edit
             continue
-        if not out:
-            cause = replace(cause, source=_telling(view, cause, mending.right))
         proposal = next((p for p in leads if p.causes[0] == op), None)
         kinds = {proposal.why} if proposal else set()
         texts = mending.faults.get(op, [])
+        if not out:
+            handed = (kinds or {why for why, _ in texts}) <= {*_HANDED}
+            cause = replace(cause, source=frames_to_blame(view, cause, mending.right, handed=handed))
         telling = [text for why, text in texts if why in kinds] or [text for why, text in texts if why not in PROMISED]
         if proposal and proposal.fault:
             telling = [proposal.fault]
@@ -109,23 +113,6 @@ def _shared(view: View, proposal: Proposal) -> bool:
     frames = {o: user_frames(f for _, f in sorted(stack, key=lambda p: p[0])) for o, stack in rows.items()}
     own = frames.pop(op, ())[:1]
     return any(set(own) & set(others) for others in frames.values())
-
-
-def _telling(view: View, cause: RootCause, right: set[str]) -> tuple[Frame, ...]:
-    """The frames of a cause without those of code that does right where something else calls it."""
-    frames = cause.source
-    if len(frames) < 2:
-        return frames
-    rows: dict[str, list[tuple[int, Frame]]] = defaultdict(list)
-    alike = {op for op, _, kind in view.facts("op") if kind == cause.kind and op != cause.op}
-    alike &= {op for op, _, tensor in view.facts("result") if tensor in right}
-    for op, pos, *frame in view.facts("source"):
-        if op in alike:
-            rows[op].append((pos, Frame(*frame)))
-    others = {user_frames(frame for _, frame in sorted(stack)) for stack in rows.values()}
-    while len(frames) > 1 and any(o[0] == frames[0] and o[1:2] != frames[1:2] for o in others if o):
-        frames, others = frames[1:], {o[1:] for o in others if o and o[0] == frames[0]}
-    return frames
 
 
 _FACTOR = re.compile(r"a factor \S+ enters here|it multiplies by ")
