@@ -90,14 +90,14 @@ def einsum(w: World, op: Any) -> dict[str, Any]:
     return {"equation": equation, "tensors": [w.tensor([letters[c] for c in term], dtype=dtype) for term in terms]}
 
 
-@recipe("aten.convolution", "aten.conv1d", "aten.conv2d", "aten.conv3d")
+@recipe("aten.convolution", *(f"aten.conv{transposed}{n}d" for transposed in ("", "_transpose") for n in (1, 2, 3)))
 def convolution(w: World, op: Any) -> dict[str, Any]:
     rng = w.rng
     name = str(op).split(".")[1].rstrip("_")
-    rank = rng.randint(1, 2) if name == "convolution" else int(name[4])
+    rank = rng.randint(1, 2) if name == "convolution" else int(name[-2])
     groups, dtype = rng.choice([1, 1, 2]), w.dtype("f")
     window = [rng.randint(1, 3) for _ in range(rank)]
-    transposed = name == "convolution" and rng.random() < 0.2
+    transposed = rng.random() < 0.2 if name == "convolution" else "transpose" in name
     inner, outer = groups * rng.randint(1, 2), groups * rng.randint(1, 2)
     shape = [outer, inner // groups] if not transposed else [inner, outer // groups]
     batch = [] if name != "convolution" and rng.random() < 0.15 else [rng.randint(1, 2)]
@@ -285,6 +285,12 @@ def unsliced(w: World, op: Any) -> dict[str, Any]:
 
 @recipe("aten.constant_pad_nd", "aten.pad")
 def padded(w: World, op: Any) -> dict[str, Any]:
+    if "pad.default" in str(op) and w.rng.random() < 0.5:  # with elements of its own
+        image = [w.rng.randint(2, 4) for _ in range(w.rng.randint(1, 3))]
+        lead = [w.rng.randint(1, 2) for _ in range(w.rng.choice([1, 2]))]
+        amounts = [w.rng.randint(0, n - 1) for n in reversed(image) for _ in range(2)]
+        mode = w.rng.choice(["reflect", "replicate", "circular"])
+        return {"self": w.new([*lead, *image], w.dtype("f")), "pad": amounts, "mode": mode, "value": None}
     x = w.tensor(rank=(1, 3))
     return {"self": x, "pad": [w.rng.randint(-1, 2) for _ in range(2 * w.rng.randint(0, w.of(x).dim()))]}
 

@@ -117,6 +117,17 @@ def group_norm(w: World, op: Any) -> dict[str, Any]:
     return {**found, "output_mask": [w.rng.random() < 0.8 for _ in range(3)]}
 
 
+@recipe("aten.group_norm", "aten.instance_norm")
+def channels_norm(w: World, op: Any) -> dict[str, Any]:
+    """Channels in groups, or each by itself."""
+    found = group_norm(w, torch.ops.aten.native_group_norm.default)
+    kept = {key: found[key] for key in ("input", "weight", "bias", "eps")} | {"cudnn_enabled": w.rng.random() < 0.5}
+    if "group" in str(op):
+        return kept | {"num_groups": found["group"]}
+    rest = {"running_mean": None, "running_var": None, "use_input_stats": True, "momentum": 0.5}
+    return kept | rest if found["HxW"] > 1 else kept | rest | {"weight": None}
+
+
 @recipe("aten._weight_norm_interface", "aten._weight_norm_interface_backward")
 def weight_norm(w: World, op: Any) -> dict[str, Any]:
     """Along the first dim or the last one."""
@@ -132,7 +143,7 @@ def weight_norm(w: World, op: Any) -> dict[str, Any]:
 
 @recipe(
     "aten.native_batch_norm", "aten._native_batch_norm_legit", "aten._native_batch_norm_legit_no_training",
-    "aten._native_batch_norm_legit_functional", "aten.native_batch_norm_backward",
+    "aten._native_batch_norm_legit_functional", "aten.native_batch_norm_backward", "aten.batch_norm",
 )  # fmt: skip
 def batch_norm(w: World, op: Any) -> dict[str, Any]:
     """Weights and statistics are one for each channel: of others kernels read, and write, what is beyond them."""
@@ -153,6 +164,7 @@ def batch_norm(w: World, op: Any) -> dict[str, Any]:
         "running_mean": each() if kept else None, "running_var": each(0.0, 4.0) if kept else None,
         "training": training, "train": training, "momentum": w.rng.choice([0.0, 0.5, 1.0]),
         "eps": w.rng.choice([0.125, 0.5]), "output_mask": [w.rng.random() < 0.8 for _ in range(3)],
+        "cudnn_enabled": w.rng.random() < 0.5,
     }  # fmt: skip
     statistics = [channels] if training and "no_training" not in str(op) else [0]
     found |= {f"out{k}": w.new(of, dtype) for k, of in enumerate((shape, statistics, statistics))}

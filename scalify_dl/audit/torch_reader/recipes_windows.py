@@ -10,14 +10,17 @@ from .recipes import convolution, recipe
 from .world import World
 
 aten = torch.ops.aten
-POOLS = [f"aten.{kind}_pool{rank}d{rest}" for rank in (2, 3) for kind, rest in (("max", "_with_indices"), ("avg", ""))]
+POOLS = [
+    *(f"aten.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3)),
+    *(f"aten.max_pool{rank}d_with_indices" for rank in (2, 3)),
+]
 
 
 @recipe(*POOLS)
 def pooled(w: World, op: Any) -> dict[str, Any]:
     """Windows over the last dims; some reach over the edge, by at most half of them."""
     rng = w.rng
-    rank = 3 if "3d" in str(op) else 2
+    rank = next(n for n in (1, 2, 3) if f"{n}d" in str(op))
     window = [rng.randint(1, 3) for _ in range(rank)]
     lead = [rng.randint(1, 2) for _ in range(rng.choice([1, 2]))]
     found: dict[str, Any] = {
@@ -29,7 +32,25 @@ def pooled(w: World, op: Any) -> dict[str, Any]:
         found |= {"out": w.new([0], w.of(found["self"]).dtype), "indices": w.new([0], torch.int64)}
     if "max" in str(op):
         return found | {"dilation": [rng.randint(1, 2) for _ in range(rank)]}
-    return found | {"divisor_override": rng.choice([None, None, 2, 3])}
+    return found | ({"divisor_override": rng.choice([None, None, 2, 3])} if rank > 1 else {})
+
+
+@recipe("aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d")
+def means_of_blocks(w: World, op: Any) -> dict[str, Any]:
+    """Blocks of one size; now and then of several."""
+    blocks = [w.rng.randint(1, 3) for _ in range(2 if "2d" in str(op) else 1)]
+    lead = [w.rng.randint(1, 2) for _ in range(w.rng.choice([1, 2]))]
+    image = [n * w.rng.randint(1, 3) + (w.rng.random() < 0.1) for n in blocks]
+    return {"self": w.new([*lead, *image], w.dtype("f")), "output_size": blocks}
+
+
+@recipe(*(f"aten.{kind}_pad{rank}d" for kind in ("reflection", "replication") for rank in (1, 2, 3)))
+def continued(w: World, op: Any) -> dict[str, Any]:
+    """By no more than the dims have, less the element at which they are reflected."""
+    image = [w.rng.randint(2, 4) for _ in range(next(n for n in (1, 2, 3) if f"{n}d" in str(op)))]
+    lead = [w.rng.randint(1, 2) for _ in range(w.rng.choice([1, 2]))]
+    padding = [w.rng.randint(0, n - 1) for n in reversed(image) for _ in range(2)]
+    return {"self": w.new([*lead, *image], w.dtype("f")), "padding": padding}
 
 
 @recipe("aten.avg_pool2d_backward", "aten.avg_pool3d_backward")

@@ -58,6 +58,8 @@ class Calls(Sharing):
         if effect.metadata:
             return self.change(name, effect, args, kwargs, wanted)
         written = [a for a in effect.written if not (a.unless and given(a.unless, args, kwargs) is False)]
+        if all(a.position is not None for a in written):  # (kernels that write `out` go other ways)
+            written = [a for a in written if given(a, args, kwargs) is not None]
         if written:
             return self.writer(name, effect, written, args, kwargs, wanted)
         held = self.read(args)
@@ -113,6 +115,8 @@ class Calls(Sharing):
         self.c.target = name
         for target, value in zip(targets, values, strict=True):
             self.assign(target, value, name, out)
+        if known and given_back is not None:
+            return self.fresh(given_back if len(given_back) > 1 else given_back[0])
         if effect.results and all(share is None or share.argument is None for share in effect.results):
             found = self.opaque(name, *held, wanted(), "no lowering says what it gives back", unknown=True)
             return self.share(name, found, effect, args, kwargs, wanted)
@@ -122,8 +126,6 @@ class Calls(Sharing):
                 for share in effect.results
             ]
             return results[0] if len(results) == 1 else tuple(results)
-        if known and given_back is not None:
-            return self.fresh(given_back)
         if known or not wanted():
             return Hidden(self.c.name)
         return self.fresh(self.opaque(name, self.read(args), self.read(kwargs), wanted(), "no lowering exists for it"))

@@ -87,6 +87,11 @@ def elu(c: Context, x: Tensor, alpha: float = 1.0, scale: float = 1.0, input_sca
     return _scaled_tensor(c, c.select(c.compare("LT", x, 0), grown, x), scale)
 
 
+@lower("aten.selu")
+def selu(c: Context, x: Tensor) -> Tensor:
+    return elu(c, x, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
+
+
 @lower("aten.celu")
 def celu(c: Context, x: Tensor, alpha: float = 1.0) -> Tensor:
     """alpha · (exp(x / alpha) − 1) below zero"""

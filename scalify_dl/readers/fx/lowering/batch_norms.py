@@ -94,7 +94,7 @@ def native_batch_norm(
         return _of_running(c, x, weight, bias, running_mean, running_var, eps)
     out, mean, rstd, squares = _of_batch(c, x, weight, bias, eps)
     if running_mean is None and running_var is None:
-        return Written((out, mean, rstd), (None, None))
+        return out, mean, rstd
     if running_mean is None or running_var is None:
         raise Unsupported("one running statistic without the other")
     return Written((out, mean, rstd), _kept(c, x, mean, squares, momentum, running_mean, running_var))
@@ -119,6 +119,16 @@ def batch_norm_of_running(
     _alike(x, weight, bias, running_mean, running_var)
     _of_channels(x, weight, bias, running_mean, running_var)
     return _of_running(c, x, weight, bias, running_mean, running_var, eps)
+
+
+@lower("aten.batch_norm")
+def batch_norm(
+    c: Context, x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float, _cudnn_enabled: bool,
+) -> Any:  # fmt: skip
+    """As `native_batch_norm`, without what it keeps for its backward."""
+    found = native_batch_norm(c, x, weight, bias, running_mean, running_var, training, momentum, eps)
+    return Written(found.results[:1], found.values) if isinstance(found, Written) else found[0]
 
 
 @lower("aten._native_batch_norm_legit_functional")

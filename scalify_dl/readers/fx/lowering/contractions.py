@@ -82,6 +82,14 @@ def outer(c: Context, x: Tensor, y: Tensor) -> Tensor:
     return c.dot(x, y, ((), ()), ((), ()))
 
 
+@lower("aten.tensordot")
+def tensordot(c: Context, x: Tensor, y: Tensor, of_x: Sequence[int], of_y: Sequence[int]) -> Tensor:
+    left, right = ([axis(d, len(z.shape)) for d in dims] for z, dims in ((x, of_x), (y, of_y)))
+    if [x.shape[d] for d in left] != [y.shape[d] for d in right]:
+        raise Unsupported("a product over dims of unlike sizes")
+    return c.dot(x, y, ((), ()), (left, right))
+
+
 @lower("aten.einsum")
 def einsum(c: Context, equation: str, operands: Sequence[Tensor], path: object = None) -> Tensor:
     """Letters that occur once and not in the result are summed; each pair of operands is one contraction."""
@@ -175,6 +183,14 @@ def convolution(
     if bias is None:
         return result
     return c.add(result, c.spread(bias, result.shape, [1]))
+
+
+@lower("aten.conv_transpose1d", "aten.conv_transpose2d", "aten.conv_transpose3d")
+def conv_transpose(
+    c: Context, x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Amounts = 1, padding: Amounts = 0,
+    output_padding: Amounts = 0, groups: int = 1, dilation: Amounts = 1,
+) -> Tensor:  # fmt: skip
+    return convolution(c, x, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 
 def mirrored(

@@ -103,6 +103,27 @@ def isinf(c: Context, x: Tensor) -> Tensor:
     return c.compare("EQ", c.unary("abs", x), math.inf)
 
 
+GREATEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38, "f32": 3.4028234663852886e38, "f64": 1.7976931348623157e308}
+"""The greatest number of a type."""
+
+
+@lower("aten.nan_to_num")
+def nan_to_num(
+    c: Context, x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
+    """Numbers in place of what is none, and of infinities: by default the greatest and the least ones."""
+    if category(x.dtype) != 2:
+        return x
+    if x.dtype not in GREATEST:
+        raise Unsupported(f"the greatest number of {x.dtype}")
+    greatest, least = (
+        sign * GREATEST[x.dtype] if given is None else given for sign, given in ((1, posinf), (-1, neginf))
+    )
+    below = c.select(c.compare("EQ", x, -math.inf), least, x, dtype=x.dtype)
+    bounded = c.select(c.compare("EQ", x, math.inf), greatest, below, dtype=x.dtype)
+    return c.select(c.compare("NE", x, x), nan or 0.0, bounded, dtype=x.dtype)
+
+
 @lower("aten.isnan")
 def isnan(c: Context, x: Tensor) -> Tensor:
     return c.compare("NE", x, x)
@@ -233,6 +254,16 @@ for _name, _kind in {
     "__lshift__": "shift-left",
 }.items():  # fmt: skip
     _register_binary(_name, _kind)
+
+
+@lower("aten.fmax", "aten.fmin")
+def greater_number(c: Context, x: Tensor, y: Tensor) -> Tensor:
+    """What is no number loses against one."""
+    found = c.binary("maximum" if "fmax" in c.target else "minimum", x, y)
+    if category(found.dtype) != 2:
+        return found
+    x, y = (c.operand(value, found.dtype, found.shape) for value in (x, y))
+    return c.select(c.compare("NE", x, x), y, c.select(c.compare("NE", y, y), x, found))
 
 
 @lower("aten.bitwise_right_shift", "aten.__rshift__")

@@ -200,6 +200,27 @@ def native_group_norm(
     return out, c.reshape(mean, (n, groups)), c.reshape(rstd, (n, groups))
 
 
+@lower("aten.group_norm")
+def group_norm(
+    c: Context, x: Tensor, groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5,
+    cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """`cudnn_enabled` chooses a kernel."""
+    batch, channels, *image = x.shape
+    return native_group_norm(c, x, weight, bias, batch, channels, prod(image), groups, eps)[0]
+
+
+@lower("aten.instance_norm")
+def instance_norm(
+    c: Context, x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, use_input_stats: bool, _momentum: float, eps: float, _cudnn_enabled: bool,
+) -> Tensor:  # fmt: skip
+    """Each channel by itself, where nothing is kept of the batch."""
+    if running_mean is not None or running_var is not None or not use_input_stats:
+        raise Unsupported("running statistics of instances")
+    return group_norm(c, x, x.shape[1], weight, bias, eps)
+
+
 @lower("aten._weight_norm_interface")
 def weight_norm(c: Context, v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
     """A weight as a direction times a length for each row (or column): (weight, norms of the directions)."""

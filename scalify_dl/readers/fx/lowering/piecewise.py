@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from math import prod
+
+from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Tensor
 
 from ..dtypes import category, result_type
@@ -165,8 +168,18 @@ def log_sigmoid_backward(c: Context, grad: Tensor, x: Tensor, buffer: Tensor) ->
     return c.multiply(grad, c.select(c.compare("LT", x, 0), c.subtract(1, share), share))
 
 
-@lower("aten._prelu_kernel")
+@lower("aten.prelu")
 def prelu(c: Context, x: Tensor, weight: Tensor) -> Tensor:
+    """One weight, or one for each channel."""
+    if prod(weight.shape) == 1:
+        return prelu_kernel(c, x, c.spread(c.reshape(weight, ()), x.shape, []))
+    if len(x.shape) < 2 or weight.shape != x.shape[1:2]:
+        raise InputError(f"{prod(weight.shape)} weights for a tensor of shape {list(x.shape)}")
+    return prelu_kernel(c, x, c.spread(weight, x.shape, [1]))
+
+
+@lower("aten._prelu_kernel")
+def prelu_kernel(c: Context, x: Tensor, weight: Tensor) -> Tensor:
     x, weight = alike(c, x, weight)
     return c.select(c.compare("GT", x, 0), x, c.multiply(weight, x))
 

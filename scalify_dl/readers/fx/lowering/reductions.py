@@ -97,6 +97,12 @@ def any_(c: Context, x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tens
     return c.convert(result, "u8") if x.dtype == "u8" else result
 
 
+@lower("aten.count_nonzero")
+def count_nonzero(c: Context, x: Tensor, dim: Dims = None) -> Tensor:
+    counted = x if x.dtype == "pred" else c.compare("NE", x, 0)
+    return c.reduce(c.convert(counted, "s64"), axes(dim, len(x.shape)), "sum")
+
+
 def variance(c: Context, x: Tensor, dims: Sequence[int], keepdim: bool, correction: Number) -> tuple[Tensor, Tensor]:
     """(variance, mean): the mean of squared distances from the mean."""
     if x.dtype[0] == "c":

@@ -11,7 +11,7 @@ from scalify_dl.ir.graph import Tensor
 from ..dtypes import promote
 from .core import Context, Number, Unsupported, lower
 from .dims import axis
-from .views import Lazy, unsqueeze
+from .views import Lazy, flip, unsqueeze
 
 MAX_PIECES = 1 << 16
 
@@ -221,5 +221,33 @@ def constant_pad_nd(c: Context, x: Tensor, pad: Sequence[int], value: Number = 0
 @lower("aten.pad")
 def pad(c: Context, x: Tensor, amounts: Sequence[int], mode: str = "constant", value: Number | None = None) -> Tensor:
     if mode != "constant":
-        raise Unsupported(f"padding by `{mode}`")
+        return continued(c, x, amounts, mode)
     return constant_pad_nd(c, x, amounts, 0 if value is None else value)
+
+
+def continued(c: Context, x: Tensor, amounts: Sequence[int], mode: str) -> Tensor:
+    """Padded with elements of its own: `reflect`ed at the first and last ones, these `replicate`d, or `circular`."""
+    if min(amounts) < 0 or not prod(x.shape):
+        raise Unsupported(f"padding by `{mode}` of nothing, or by less than nothing")
+    for i in range(len(amounts) // 2):
+        d = len(x.shape) - 1 - i
+        low, high, n = amounts[2 * i], amounts[2 * i + 1], x.shape[d]
+        if mode == "replicate":
+            before, behind = c.slice(x, d, 0, 1), c.slice(x, d, n - 1, n)
+            ends = [[before] * low, [behind] * high]
+        elif max(low, high) > n - (mode == "reflect"):
+            raise InputError(f"padding of {max(low, high)} by `{mode}` of a dim of {n}")
+        elif mode == "reflect":
+            ends = [[flip(c, c.slice(x, d, 1, low + 1), [d])], [flip(c, c.slice(x, d, n - 1 - high, n - 1), [d])]]
+        elif mode == "circular":
+            ends = [[c.slice(x, d, n - low, n)], [c.slice(x, d, 0, high)]]
+        else:
+            raise Unsupported(f"padding by `{mode}`")
+        parts = [*(ends[0] if low else ()), x, *(ends[1] if high else ())]
+        x = c.concatenate(parts, d) if len(parts) > 1 else x
+    return x
+
+
+@lower(*(f"aten.{kind}_pad{rank}d" for kind in ("reflection", "replication") for rank in (1, 2, 3)))
+def continued_at_edges(c: Context, x: Tensor, padding: Sequence[int]) -> Tensor:
+    return continued(c, x, padding, "reflect" if "reflection" in c.target else "replicate")

@@ -89,13 +89,26 @@ def _sum(c: Context, parts: Sequence[Tensor]) -> Tensor:
     return reduce(c.add, parts)
 
 
+def _rank(c: Context) -> int:
+    """Of the images of the op: `avg_pool2d` has two spatial dims."""
+    return int(c.target[c.target.index("_pool") + len("_pool")])
+
+
+@lower("aten.max_pool1d", "aten.max_pool2d", "aten.max_pool3d")
+def maxima(
+    c: Context, x: Tensor, kernel_size: Amounts, stride: Amounts = (), padding: Amounts = 0, dilation: Amounts = 1,
+    ceil_mode: bool = False,
+) -> Tensor:  # fmt: skip
+    return max_pool(c, x, kernel_size, stride, padding, dilation, ceil_mode)[0]
+
+
 @lower("aten.max_pool2d_with_indices", "aten.max_pool3d_with_indices")
 def max_pool(
     c: Context, x: Tensor, kernel_size: Amounts, stride: Amounts = (), padding: Amounts = 0, dilation: Amounts = 1,
     ceil_mode: bool = False,
 ) -> tuple[Tensor, Lazy]:  # fmt: skip
     """(maxima, their places in the spatial dims as one)"""
-    w = _windows(x, 3 if "3d" in c.target else 2, kernel_size, stride, padding, dilation, ceil_mode)
+    w = _windows(x, _rank(c), kernel_size, stride, padding, dilation, ceil_mode)
     padded = _padded(c, x, w, -inf)
     parts = [_at(c, padded, w, offset) for offset in w.offsets()]
     largest = reduce(lambda x, y: c.binary("maximum", x, y), parts)
@@ -146,7 +159,7 @@ def max_pool_backward(
     ceil_mode: bool, indices: Tensor,
 ) -> Tensor:  # fmt: skip
     """The gradient where the places say, which must be those of such windows over such a tensor."""
-    w = _windows(x, 3 if "3d" in c.target else 2, kernel_size, stride, padding, dilation, ceil_mode)
+    w = _windows(x, _rank(c), kernel_size, stride, padding, dilation, ceil_mode)
     sizes = x.shape[-len(w.size) :]
     if c.places.get(indices) != (sizes, w) or indices.shape != grad.shape or grad.dtype != x.dtype:
         raise Unsupported("places that are not known to lie in these windows")
@@ -157,12 +170,12 @@ def max_pool_backward(
     return _sum(c, parts)
 
 
-@lower("aten.avg_pool2d", "aten.avg_pool3d")
+@lower("aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d")
 def avg_pool(
     c: Context, x: Tensor, kernel_size: Amounts, stride: Amounts = (), padding: Amounts = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
-    w = _windows(x, 3 if "3d" in c.target else 2, kernel_size, stride, padding, 1, ceil_mode)
+    w = _windows(x, _rank(c), kernel_size, stride, padding, 1, ceil_mode)
     padded = _padded(c, x, w, 0)
     summed = _sum(c, [_at(c, padded, w, offset) for offset in w.offsets()])
     return c.divide(summed, _divisor(w, count_include_pad, divisor_override))
@@ -179,30 +192,32 @@ def avg_pool_backward(
     c: Context, grad: Tensor, x: Tensor, kernel_size: Amounts, stride: Amounts, padding: Amounts, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
 ) -> Tensor:  # fmt: skip
-    w = _windows(x, 3 if "3d" in c.target else 2, kernel_size, stride, padding, 1, ceil_mode)
+    w = _windows(x, _rank(c), kernel_size, stride, padding, 1, ceil_mode)
     share = c.divide(grad, _divisor(w, count_include_pad, divisor_override))
     return _sum(c, [_back(c, share, w, offset, x.shape) for offset in w.offsets()])
 
 
 def _blocks(x: Tensor, output_size: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Shape of images as rows and columns of blocks of one size, one for each element of the result; dims of blocks."""
-    *lead, rows, columns = x.shape
-    down, across = output_size
-    if min(down, across) < 1 or rows % down or columns % across:
-        raise Unsupported("means over windows of several sizes")
-    return [*lead, down, rows // down, across, columns // across], [len(lead) + 1, len(lead) + 3]
+    """Shape of images as blocks of one size, one for each element of the result; the dims of the blocks."""
+    shape, dims = list(x.shape[: -len(output_size)]), []
+    for n, blocks in zip(x.shape[-len(output_size) :], output_size, strict=True):
+        if blocks < 1 or n % blocks or not n:
+            raise Unsupported("means over windows of several sizes, or of nothing")
+        dims.append(len(shape) + 1)
+        shape += [blocks, n // blocks]
+    return shape, dims
 
 
-@lower("aten._adaptive_avg_pool2d")
-def adaptive_avg_pool(c: Context, x: Tensor, output_size: Sequence[int]) -> Tensor:
-    shape, dims = _blocks(x, output_size)
-    return c.divide(c.reduce(c.reshape(x, tuple(shape)), dims, "sum"), shape[dims[0]] * shape[dims[1]])
+@lower("aten._adaptive_avg_pool2d", "aten.adaptive_avg_pool1d", "aten.adaptive_avg_pool2d")
+def adaptive_avg_pool(c: Context, x: Tensor, output_size: Amounts) -> Tensor:
+    shape, dims = _blocks(x, _numbers(output_size, _rank(c)))
+    return c.divide(c.reduce(c.reshape(x, tuple(shape)), dims, "sum"), prod(shape[d] for d in dims))
 
 
 @lower("aten._adaptive_avg_pool2d_backward")
 def adaptive_avg_pool_backward(c: Context, grad: Tensor, x: Tensor) -> Tensor:
     shape, dims = _blocks(x, grad.shape[-2:])
-    share = c.divide(grad, shape[dims[0]] * shape[dims[1]])
+    share = c.divide(grad, prod(shape[d] for d in dims))
     return c.reshape(c.spread(share, tuple(shape), [d for d in range(len(shape)) if d not in dims]), x.shape)
 
 
