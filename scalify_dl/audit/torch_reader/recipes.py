@@ -52,12 +52,12 @@ def product(w: World, op: Any) -> dict[str, Any]:
     return _named(op, [w.tensor(left, dtype=dtype), w.tensor(right, dtype=dtype)])
 
 
-@recipe("aten.addmm", "aten.addmv", "aten.baddbmm", "aten.addbmm")
+@recipe("aten.addmm", "aten.addmv", "aten.baddbmm", "aten.addbmm", "aten.addr")
 def plus_product(w: World, op: Any) -> dict[str, Any]:
     n, m, k, b, dtype = w.extent(), w.extent(), w.extent(), w.extent(), _kind(w)
     shapes = {
         "addmm": ([n, m], [n, k], [k, m]), "addmv": ([n], [n, k], [k]), "baddbmm": ([b, n, m], [b, n, k], [b, k, m]),
-        "addbmm": ([n, m], [b, n, k], [b, k, m]),
+        "addbmm": ([n, m], [b, n, k], [b, k, m]), "addr": ([n, m], [n], [m]),
     }  # fmt: skip
     into, left, right = shapes[str(op).split(".")[1].rstrip("_")]
     if w.rng.random() < 0.3:
@@ -293,6 +293,20 @@ def padded(w: World, op: Any) -> dict[str, Any]:
         return {"self": w.new([*lead, *image], w.dtype("f")), "pad": amounts, "mode": mode, "value": None}
     x = w.tensor(rank=(1, 3))
     return {"self": x, "pad": [w.rng.randint(-1, 2) for _ in range(2 * w.rng.randint(0, w.of(x).dim()))]}
+
+
+@recipe("aten.rot90")
+def quarter_turned(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor(rank=(2, 3))
+    return {"self": x, "k": w.rng.randint(-3, 5), "dims": w.rng.sample(range(w.of(x).dim()), 2)}
+
+
+@recipe("aten.tensor_split")
+def split_unevenly(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor(rank=(1, 3))
+    dim = w.rng.randrange(w.of(x).dim())
+    cuts = [w.rng.randint(-2, 5) for _ in range(w.rng.randint(0, 3))]
+    return {"self": x, "dim": dim, "sections": w.rng.randint(1, 4), "indices": cuts}
 
 
 @recipe("aten.roll", "aten.flip", "aten.repeat", "aten.tile")

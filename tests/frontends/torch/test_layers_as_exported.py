@@ -60,6 +60,9 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "given numbers in place of none": (lambda x: torch.nan_to_num(x, 1.0, 2.0, -3.0), [SPECIAL]),
     "what is not zero": (lambda x: torch.count_nonzero(x.relu(), 1), [real(3, 4)]),
     "product over dims": (lambda x, y: torch.tensordot(x, y, ([2, 0], [1, 0])), [real(3, 2, 4), real(3, 4, 5)]),
+    "outer product added": (lambda x, a, b: torch.addr(x, a, b, beta=2, alpha=3), [real(2, 3), real(2), real(3)]),
+    "a quarter turn": (lambda x: torch.rot90(x, 3, (2, 0)), [real(2, 3, 4)]),
+    "pieces of unlike sizes": (lambda x: torch.cat(torch.tensor_split(x, 3)[::-1]), [real(5, 2)]),
     "reflected": (lambda x: F.pad(x, (1, 2, 3, 0), mode="reflect"), [real(*IMAGES)]),
     "edges again": (lambda x: F.pad(x, (1, 2, 3, 0), mode="replicate"), [real(*IMAGES)]),
     "round again": (lambda x: F.pad(x, (1, 2, 3, 0), mode="circular"), [real(*IMAGES)]),
@@ -77,6 +80,20 @@ def test_it_computes_what_torch_computes(function: Callable[..., Any], args: lis
     assert not [op.kind for op in graph.ops if op.kind.startswith(("unknown:", "custom:"))]
     (found,) = run(graph, args)
     torch.testing.assert_close(torch.tensor(found), function(*args))
+
+
+@pytest.mark.parametrize("where", [3, [1, -2], [4, 1]])
+def test_writes_to_pieces_reach_what_they_are_pieces_of(where: Any) -> None:
+    def step(x: Any) -> Any:
+        whole = x * 1
+        first, *_, last = torch.tensor_split(whole, where)
+        first.mul_(2)
+        last.add_(1)
+        return whole
+
+    x = real(5, 2)
+    (found,) = run(read_text(text(step, [x])), [x])
+    torch.testing.assert_close(torch.tensor(found), step(x))
 
 
 def test_statistics_that_a_batch_norm_keeps_are_written() -> None:

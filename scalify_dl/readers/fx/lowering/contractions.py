@@ -82,6 +82,11 @@ def outer(c: Context, x: Tensor, y: Tensor) -> Tensor:
     return c.dot(x, y, ((), ()), ((), ()))
 
 
+@lower("aten.addr")
+def addr(c: Context, x: Tensor, a: Tensor, b: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    return _plus(c, x, outer(c, a, b), beta, alpha)
+
+
 @lower("aten.tensordot")
 def tensordot(c: Context, x: Tensor, y: Tensor, of_x: Sequence[int], of_y: Sequence[int]) -> Tensor:
     left, right = ([axis(d, len(z.shape)) for d in dims] for z, dims in ((x, of_x), (y, of_y)))

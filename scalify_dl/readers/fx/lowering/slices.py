@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 
 from scalify_dl.errors import InputError
@@ -113,6 +114,24 @@ def chunk(c: Context, x: Tensor, chunks: int, dim: int = 0) -> tuple[Lazy, ...]:
         _few(chunks)
         return _pieces(c, x, [0] * chunks, d)
     return split(c, x, -(-x.shape[d] // chunks), d)
+
+
+@lower("aten.tensor_split.sections")
+def split_in(c: Context, x: Tensor, sections: int, dim: int = 0) -> tuple[Lazy, ...]:
+    """The first pieces have one element more, where they cannot have as many as each other."""
+    d = axis(dim, len(x.shape))
+    if sections < 1:
+        raise InputError(f"{sections} pieces of {x.type}")
+    _few(sections)
+    least, more = divmod(x.shape[d], sections)
+    return _pieces(c, x, [least + (i < more) for i in range(sections)], d)
+
+
+@lower("aten.tensor_split.indices")
+def split_at(c: Context, x: Tensor, indices: Sequence[int], dim: int = 0) -> tuple[Lazy, ...]:
+    d = axis(dim, len(x.shape))
+    cuts = [bounds(lo, hi, x.shape[d]) for lo, hi in pairwise([0, *indices, x.shape[d]])]
+    return tuple([lambda lo=lo, hi=hi: c.slice(x, d, lo, hi) for lo, hi in cuts])
 
 
 @lower("aten.unbind", "aten.unbind_copy")

@@ -164,6 +164,14 @@ def flip(c: Context, x: Tensor, dims: Sequence[int]) -> Tensor:
     return c.emit("reverse", (x,), x.dtype, x.shape, {"dimensions": turned}) if turned else x
 
 
+@lower("aten.rot90")
+def rot90(c: Context, x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """A quarter turn, k times, from the first of two dims towards the second."""
+    first, second = (axis(d, len(x.shape)) for d in dims)
+    turned = ([], [second], [first, second], [first])[k % 4]
+    return transpose(c, flip(c, x, turned), first, second) if k % 2 else flip(c, x, turned)
+
+
 @lower("aten.roll")
 def roll(c: Context, x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] = ()) -> Tensor:
     amounts = [shifts] if isinstance(shifts, int) else list(shifts)
