@@ -124,7 +124,7 @@ def batch_norm_of_running(
 @lower("aten.batch_norm")
 def batch_norm(
     c: Context, x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-    running_var: Tensor | None, training: bool, momentum: float, eps: float, _cudnn_enabled: bool,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Any:  # fmt: skip
     """As `native_batch_norm`, without what it keeps for its backward."""
     found = native_batch_norm(c, x, weight, bias, running_mean, running_var, training, momentum, eps)

@@ -213,7 +213,7 @@ def group_norm(
 @lower("aten.instance_norm")
 def instance_norm(
     c: Context, x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
-    running_var: Tensor | None, use_input_stats: bool, _momentum: float, eps: float, _cudnn_enabled: bool,
+    running_var: Tensor | None, use_input_stats: bool, _momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Tensor:  # fmt: skip
     """Each channel by itself, where nothing is kept of the batch."""
     if running_mean is not None or running_var is not None or not use_input_stats:
