@@ -290,9 +290,9 @@ def test_arguments_that_no_lowering_knows_make_an_op_unknown() -> None:
 
 
 WITHOUT_EFFECT = {
-    "dropout_p", "copy", "non_blocking", "cudnn_enable", "cudnn_enabled", "sparse_grad", "sorted", "implicit", "compute_log_sumexp",
+    "dropout_p", "copy", "non_blocking", "cudnn_enable", "sparse_grad", "sorted", "implicit", "compute_log_sumexp",
     "return_debug_mask", "padding_idx", "scale_grad_by_freq", "sparse", "memory_efficient", "out", "result",
-    "output_padding", "path", "output_size", "kv_cache_dummy_dep", "bias_sizes",
+    "cudnn_enabled", "output_padding", "path", "output_size", "kv_cache_dummy_dep", "bias_sizes",
     "unsafe", "offset2bag", "bag_size", "maximum_indices",
 }  # fmt: skip
 """Parameters that lowerings may leave unread: they change how, not what (or only in forms that are refused)."""
