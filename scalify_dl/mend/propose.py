@@ -27,12 +27,12 @@ MAIN = "mend.dl"
 SECONDS = 60.0
 """Wall time for the rules on one execution: a machine that does other things gives them a part of itself."""
 ORDER = (
-    "given back", "again", "gathered", "at hand", "cut", "beside", "whole added", "axis", "joined", "origin", "late",
-    "before", "reducer", "mixed", "every rank", "piece", "foreign", "kind", "constants", "line", "constant",
-    "attributes", "term", "operand", "unreduced", "averaged", "far", "by one", "scaled", "rescaled", "scaled beside",
-    "common line", "factor", "left out", "handed on", "accumulated", "as often", "enters", "direction", "order",
-    "turns", "block", "pieces", "resent", "numbers", "stale", "in step", "newer", "other block", "turned", "along",
-    "inside", "function", "repeated", "stops",
+    "given back", "again", "gathered", "at hand", "cut", "beside", "whole added", "axis", "joined", "origin",
+    "late", "unlike turns", "before", "reducer", "mixed", "every rank", "piece", "foreign", "kind", "constants",
+    "line", "constant", "attributes", "term", "operand", "unreduced", "averaged", "far", "by one", "scaled",
+    "rescaled", "scaled beside", "common line", "factor", "left out", "handed on", "accumulated", "as often",
+    "enters", "direction", "order", "turns", "block", "pieces", "resent", "numbers", "stale", "in step", "newer",
+    "other block", "turned", "along", "inside", "function", "repeated", "stops",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
@@ -49,7 +49,7 @@ ALONG = (
 """Verbs that speak of mesh axes, or of the turns of some op: others are another proposal."""
 PLACES = ("own block", "shift")
 """Verbs that are meant of cuts and of their gradients alike."""
-OF_A_LINE = ("late", "before", "line", "at hand")
+OF_A_LINE = ("late", "before", "line", "at hand", "unlike turns")
 """Kinds of faults whose edits at one line are one proposal, of whatever verbs."""
 COPIES = 6
 """Of edits at one line that may belong together, so many are tried by themselves."""
@@ -60,7 +60,7 @@ STOPS = ("frontier", "right_slice", "right_operand", "pends_at", "right_constant
 BY_PROOF = "stops"
 """The kind of edits that the proof alone speaks for: for what an execution reads nothing in."""
 Said = Mapping[str, Sequence[Row]]
-TELLING = ("untaken", "counts for nothing")
+TELLING = ("untaken", "counts for nothing", "undone")
 """Kinds of faults that lead where no edit mends: what follows from them is found at other ops, too."""
 VAGUE = ("operand", "parts", "divided", "resent", "pieces", "newer")
 """Kinds of faults that an op of a right program may seem to have, where it computes what the baseline does not, or that

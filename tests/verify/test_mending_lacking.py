@@ -16,6 +16,7 @@ from scalify_dl.report.conclude import conclude
 from .test_mending_lines import Lined
 from .test_mending_steps import first_cause
 from .test_mending_together import at_lines
+from .test_mending_where import divided, summed
 
 
 def rows_of_a_cut_table(masked: bool) -> Pair:
@@ -153,3 +154,64 @@ def test_ranks_that_a_loop_sums_over_are_tried() -> None:
     assert cause.kind == "all-reduce"
     assert cause.suggestion == ("all-reduce over tp",)
     assert cause.tried == ("with this edit the output is PROVED",)
+
+
+def results_without_their_gates(line: int = 5) -> Facts:
+    """Rows are multiplied by a gate each, which is made of them, before another value is taken from them."""
+    pair = Lined({"dp": 2})
+    (x, dx), (y, dy) = pair.input((4, 6), {0: "dp"}), pair.input((4, 6), {0: "dp"})
+    base, dist = pair.base, pair.dist
+    made = base.emit("sine", [x])
+    gate = base.emit("logistic", [base.emit("reduce", [x], dimensions=[1], reducer="sum")])
+    made = base.emit("multiply", [made, spread(base, gate, (4, 6), (0,))])
+    whole = base.emit("cosine", [base.emit("subtract", [made, y])])
+    pair.at(3)
+    part = dist.emit("sine", [dx])
+    pair.at(line)
+    part = dist.emit("cosine", [dist.emit("subtract", [part, dy])])
+    pair.at(7)
+    pair.outputs(whole, part, layout="[0:1x2][1:1x6]|dp=0:2x2")
+    return pair.facts()
+
+
+def test_what_the_baseline_does_with_a_value_and_nobody_here_is_named_where_the_value_is_made() -> None:
+    first = first_cause(results_without_their_gates())
+    assert (first.kind, first.source[0].line) == ("sine", 5)
+    assert "which it makes of that: no value here is it" in " ".join(first.found)
+    first = first_cause(results_without_their_gates(line=3))  # in code of both programs
+    assert (first.kind, first.source[0].line) == ("subtract", 7)
+
+
+def a_turn_behind_the_loop(*, divided_by_line_5: bool, divided_by_line_7: bool) -> Facts:
+    """Means of two micro-batches are halved and added up, the last one behind the loop."""
+    pair = Lined({"dp": 2})
+    (x, dx), (w, dw) = pair.input((8, 5), {0: "dp"}), pair.input((5,))
+    base, dist = pair.base, pair.dist
+    whole = base.emit("subtract", [w, divided(base, summed(base, base.emit("sine", [x])), 8)])
+    pair.at(3)
+    total = spread(dist, dist.constant(0.0, "f32"), (5,), ())
+    pair.at(4)
+    for line, halved in ((5, divided_by_line_5), (7, divided_by_line_7)):
+        start = line - 5
+        rows = dist.emit("slice", [dx], start=[start, 0], limit=[start + 2, 5], stride=[1, 1])
+        part = divided(dist, summed(dist, dist.emit("sine", [rows])), 2)
+        part = divided(dist, part, 2) if halved else part
+        pair.at(line)
+        total = dist.emit("add", [total, part])
+        pair.at(line + 1)
+    mean = divided(dist, pair.all_reduced(total), 2)
+    pair.at(9)
+    pair.outputs(whole, dist.emit("subtract", [dw, mean]))
+    pair.at(10)
+    return pair.facts()
+
+
+def test_a_turn_at_another_line_that_is_not_divided_as_the_others_leads() -> None:
+    first = first_cause(a_turn_behind_the_loop(divided_by_line_5=False, divided_by_line_7=True))
+    assert (first.kind, first.source[0].line) == ("divide", 5)
+    assert "one of the turns goes without the divide" in " ".join(first.found)
+    assert "PROVED" in " ".join(first.tried)
+    first = first_cause(a_turn_behind_the_loop(divided_by_line_5=True, divided_by_line_7=False))
+    assert (first.kind, first.source[0].line) == ("divide", 7)
+    first = first_cause(a_turn_behind_the_loop(divided_by_line_5=False, divided_by_line_7=False))
+    assert "one of the turns" not in " ".join(first.found)
