@@ -11,10 +11,10 @@ from scalify_dl.prove.view import View, user_frames
 Stack = tuple[Frame, ...]
 
 
-def frames_to_blame(view: View, cause: RootCause, right: set[str], *, handed: bool) -> Stack:
+def frames_to_blame(view: View, cause: RootCause, right: set[str], *, handed: int) -> Stack:
     """The frames of a cause without those of functions that others call, or hand something else, and that do right
-    then. `handed`: what is wrong with the op may be what its function was handed, so that the baseline comes to the
-    line tells; a collective that the op lacks is needed by no baseline.
+    then. `handed`: so many functions of both programs may have been handed what is wrong with the op; of a collective
+    that it lacks none was: the baseline needs none.
     """
     frames = cause.source
     if len(frames) < 2:
@@ -22,13 +22,18 @@ def frames_to_blame(view: View, cause: RootCause, right: set[str], *, handed: bo
     dist = {graph for graph, role in view.facts("graph") if role == "dist"}
     graphs = {op: graph for op, graph, kind in view.facts("op") if kind == cause.kind and op != cause.op}
     made = {op for op, _, tensor in view.facts("result") if tensor in right}
-    alike = {op for op, graph in graphs.items() if (op in made if graph in dist else handed)}
-    others = set(_stacks(view, alike).values())
-    while len(frames) > 1 and any(o[0] == frames[0] and o[1:2] != frames[1:2] for o in others if o):
-        frames, others = frames[1:], {o[1:] for o in others if o and o[0] == frames[0]}
-    if frames == cause.source and frames in _stacks(view, alike & made).values() and _does_only(view, cause):
-        frames = frames[1:]
-    return frames
+    of_dist = {op for op, graph in graphs.items() if graph in dist} & made
+    of_base = {op for op, graph in graphs.items() if graph not in dist}
+    shared = [_common(frames, stack) for stack in _stacks(view, of_dist).values()]
+    shared += [min(handed, _common(frames, stack)) for stack in _stacks(view, of_base).values()]
+    if any(shared):
+        return frames[max(shared):]
+    return frames[1:] if frames in _stacks(view, of_dist).values() and _does_only(view, cause) else frames
+
+
+def _common(frames: Stack, others: Stack) -> int:
+    """So many functions, innermost first, do the same for another caller; none where the caller is the same."""
+    return next((n for n, (one, other) in enumerate(zip(frames, others, strict=False)) if one != other), 0)
 
 
 def _does_only(view: View, cause: RootCause) -> bool:

@@ -20,8 +20,9 @@ from .localisation import BY_SHAPE, attributes_apart, named, root_causes_of
 
 _FACTORS = ("again", "by one", "scaled", "rescaled", "scaled beside", "as often", "common line", "factor", "enters")
 """Kinds of faults that make a multiple."""
-_HANDED = (*_FACTORS, "operand", "numbers", "number", "constant", "constants", "line")
-"""Kinds of faults of what an op gets: code that the baseline calls, too, was handed something else."""
+_HANDED = dict.fromkeys((*_FACTORS, "number", "constant", "constants", "line"), 1) | {"operand": 99, "numbers": 99}
+"""Kinds of faults of what an op gets: so many functions around it, which the baseline calls, too, may have been handed
+something else. (Numbers that modules keep are often theirs.)"""
 _NAMED = 6
 """Ops of one line that are named."""
 
@@ -67,7 +68,7 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
         kinds = {proposal.why} if proposal else set()
         texts = mending.faults.get(op, [])
         if not out:
-            handed = (kinds or {why for why, _ in texts}) <= {*_HANDED}
+            handed = min((_HANDED.get(why, 0) for why in kinds or {why for why, _ in texts}), default=0)
             cause = replace(cause, source=frames_to_blame(view, cause, mending.right, handed=handed))
         telling = [text for why, text in texts if why in kinds] or [text for why, text in texts if why not in PROMISED]
         if proposal and proposal.fault:

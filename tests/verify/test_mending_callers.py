@@ -39,7 +39,7 @@ def test_a_function_of_both_programs_was_handed_something_else() -> None:
     assert [frame.line for frame in first.source] == [6, 40]
 
 
-def frames_of(ops: dict[str, tuple[str, Frames]], *, right: str, handed: bool = True) -> list[int]:
+def frames_of(ops: dict[str, tuple[str, Frames]], *, right: str, handed: int = 1) -> list[int]:
     """Lines of the frames to blame for the op `wrong`, of ops with their kinds and frames."""
     tables: dict[str, list[tuple[Any, ...]]] = {
         "graph": [("base", "base"), ("dist", "dist")],
@@ -70,7 +70,18 @@ def test_the_baseline_needs_no_collective() -> None:
         "wrong": ("dot", [inner, ("s.py", 9, "step")]), "base": ("dot", [inner, ("s.py", 5, "base")])
     }  # fmt: skip
     assert frames_of(ops, right="none") == [9]
-    assert frames_of(ops, right="none", handed=False) == [3, 9]
+    assert frames_of(ops, right="none", handed=0) == [3, 9]
+
+
+def test_functions_that_call_each_other_hand_it_on() -> None:
+    inner, outer = ("s.py", 3, "positions"), ("s.py", 5, "forward")
+    ops: dict[str, tuple[str, Frames]] = {
+        "wrong": ("iota", [inner, outer, ("s.py", 9, "step")]), "base": ("iota", [inner, outer, ("s.py", 7, "base")])
+    }  # fmt: skip
+    assert frames_of(ops, right="none", handed=2) == [9]
+    assert frames_of(ops, right="none") == [5, 9]
+    ops["base"] = ops["wrong"]
+    assert frames_of(ops, right="base", handed=2) == [3, 5, 9]  # one caller tells nothing
 
 
 def shares(graph: Graph, tensor: Tensor, count: int) -> Tensor:

@@ -99,7 +99,7 @@ def test_a_residual_that_is_left_out_is_added() -> None:
     d.output(d.tanh(d.exponential(h)), d.tanh(x))
     cause = first_cause(pair.facts())
     assert cause.kind == "tanh"
-    assert cause.suggestion == ("first add operand 0 with x as the baseline's add",)
+    assert cause.suggestion == ("first add operand 0 of tanh with x as the baseline's add",)
     assert cause.tried == ("with this edit all outputs are PROVED",)
 
 
