@@ -88,7 +88,7 @@ def shares(graph: Graph, tensor: Tensor, count: int) -> Tensor:
     return graph.emit("multiply", [tensor, spread(graph, graph.constant(1 / count, "f32"), tensor.shape, ())])
 
 
-def a_mean_of_the_loss_alone(sums: int = 11, gradients: int = 2) -> Facts:
+def a_mean_of_the_loss_alone(sums: int = 11, gradients: int = 2, *, moments: bool = False) -> Facts:
     """The loss is averaged over dp at line `sums`, gradients of lines 3, 4 are not; line 13 makes steps with them."""
     pair = Lined({"dp": 2})
     base, dist = pair.base, pair.dist
@@ -107,6 +107,8 @@ def a_mean_of_the_loss_alone(sums: int = 11, gradients: int = 2) -> Facts:
     pair.at(sums)
     for (w, dw), (whole, part) in zip(weights, found, strict=True):
         pair.outputs(base.emit("subtract", [w, whole]), dist.emit("subtract", [dw, part]))
+        if moments:
+            pair.outputs(base.emit("add", [w, whole]), dist.emit("add", [dw, part]))
     pair.at(13)
     facts = pair.facts()
     roles = {op: dict(facts["graph"])[graph] for op, graph, _ in facts["op"]}
@@ -126,4 +128,7 @@ def test_gradients_that_nobody_sums_lack_a_sum_where_all_are_at_hand() -> None:
     assert "all-reduce(sum) over dp" in " ".join(first.suggestion)
     assert "PROVED" in " ".join(first.tried)
     assert first_cause(a_mean_of_the_loss_alone(sums=15)).source[0].line == 13  # none between: who reads them
+    assert first_cause(a_mean_of_the_loss_alone(moments=True)).source[0].line == 11
+    assert first_cause(a_mean_of_the_loss_alone(sums=15, moments=True)).source[0].line == 13
+    assert first_cause(a_mean_of_the_loss_alone(gradients=1, moments=True)).source[0].line == 3
     assert first_cause(a_mean_of_the_loss_alone(gradients=1)).source[0].line == 3  # its own way may lack it
