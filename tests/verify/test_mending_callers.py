@@ -89,7 +89,8 @@ def shares(graph: Graph, tensor: Tensor, count: int) -> Tensor:
 
 
 def a_mean_of_the_loss_alone(sums: int = 11, gradients: int = 2, *, moments: bool = False) -> Facts:
-    """The loss is averaged over dp at line `sums`, gradients of lines 3, 4 are not; line 13 makes steps with them."""
+    """The loss is averaged over dp at line `sums`, gradients of lines 3, 4 are not; line 13 makes steps with
+    them. `moments`: it reads all of line 3, more than once."""
     pair = Lined({"dp": 2})
     base, dist = pair.base, pair.dist
     pairs = [pair.input((4, 3 + n), {0: "dp"}) for n in range(gradients)]
@@ -97,7 +98,7 @@ def a_mean_of_the_loss_alone(sums: int = 11, gradients: int = 2, *, moments: boo
     found = []
     for line, (x, dx) in enumerate(pairs, 3):
         found.append((summed(base, shares(base, x, 4)), summed(dist, shares(dist, dx, 2))))
-        pair.at(line)
+        pair.at(3 if moments else line)
     losses = [
         graph.emit("reduce", [graph.emit("multiply", [t, t])], dimensions=[0, 1], reducer="sum")
         for graph, t in zip((base, dist), pairs[0], strict=True)
@@ -108,7 +109,9 @@ def a_mean_of_the_loss_alone(sums: int = 11, gradients: int = 2, *, moments: boo
     for (w, dw), (whole, part) in zip(weights, found, strict=True):
         pair.outputs(base.emit("subtract", [w, whole]), dist.emit("subtract", [dw, part]))
         if moments:
-            pair.outputs(base.emit("add", [w, whole]), dist.emit("add", [dw, part]))
+            pair.outputs(
+                base.emit("add", [w, shares(base, whole, 2)]), dist.emit("add", [dw, shares(dist, part, 2)])
+            )
     pair.at(13)
     facts = pair.facts()
     roles = {op: dict(facts["graph"])[graph] for op, graph, _ in facts["op"]}
