@@ -117,15 +117,23 @@ def group_norm(w: World, op: Any) -> dict[str, Any]:
     return {**found, "output_mask": [w.rng.random() < 0.8 for _ in range(3)]}
 
 
-@recipe("aten.group_norm", "aten.instance_norm")
-def channels_norm(w: World, op: Any) -> dict[str, Any]:
-    """Channels in groups, or each by itself."""
+@recipe("aten.group_norm")
+def channels_in_groups(w: World, op: Any) -> dict[str, Any]:
     found = group_norm(w, torch.ops.aten.native_group_norm.default)
-    kept = {key: found[key] for key in ("input", "weight", "bias", "eps")} | {"cudnn_enabled": w.rng.random() < 0.5}
-    if "group" in str(op):
-        return kept | {"num_groups": found["group"]}
-    rest = {"running_mean": None, "running_var": None, "use_input_stats": True, "momentum": 0.5}
-    return kept | rest if found["HxW"] > 1 else kept | rest | {"weight": None}
+    kept = {key: found[key] for key in ("input", "weight", "bias", "eps")}
+    return kept | {"num_groups": found["group"], "cudnn_enabled": w.rng.random() < 0.5}
+
+
+@recipe("aten.instance_norm")
+def instance_norm(w: World, op: Any) -> dict[str, Any]:
+    """Each channel of each image by itself; nothing is kept of the batch."""
+    channels, image, dtype = w.rng.randint(1, 3), [w.rng.randint(2, 3), *w.rng.choice([[], [2]])], w.dtype("f")
+    return {
+        "input": _uneven(w, [w.rng.randint(1, 2), channels, *image], dtype, prod(image)),
+        "weight": _perhaps(w, [channels], dtype), "bias": _perhaps(w, [channels], dtype), "running_mean": None,
+        "running_var": None, "use_input_stats": True, "momentum": 0.5, "eps": w.rng.choice([0.125, 0.5]),
+        "cudnn_enabled": w.rng.random() < 0.5,
+    }  # fmt: skip
 
 
 @recipe("aten._weight_norm_interface", "aten._weight_norm_interface_backward")
