@@ -74,6 +74,10 @@ class Extents:
             ends[op][key][position] = [_formula(value)]
         for (op, key, position), number in self.family.rank_numbers.items():
             ends[op][key][position] = list(self._ends(number))
+        makers = {tensor: op for op, tensors in self.results.items() for tensor in tensors}
+        for tensor, (above, below, _) in self.family.literals.items():
+            if below == ONE:
+                ends[makers[tensor]]["value"][0] = [above]
         for op, kind in self.kinds.items():
             if op not in self.results:
                 continue

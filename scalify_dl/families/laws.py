@@ -68,7 +68,7 @@ class Call:
 
 
 def laws(call: Call) -> Laws:
-    """The laws of an op; kinds that have none (opaque calls, constants) give nothing."""
+    """The laws of an op; kinds that have none (opaque calls) give nothing."""
     around = call.around
     yield from (Law("same", "a dim", one, other) for one, other in alike(around))
     if call.kind in RULES:
@@ -79,6 +79,16 @@ def laws(call: Call) -> Laws:
 def _reshape(call: Call) -> Laws:
     before, after = (prod(shape, start=ONE) for shape in (call.operands[0], call.results[0]))
     yield Law("same", "elements", before, after)
+
+
+def _constant(call: Call) -> Laws:
+    """A number is one of its type; those of 32 bits are at all sizes for which a verdict is."""
+    dtype = call.dtypes[0]
+    if dtype == "pred" or (is_integer(dtype) and int(dtype[1:]) < 32):
+        numbers = range(2) if dtype == "pred" else integers_of(dtype)
+        for number in call.ends.get("value", {}).get(0, ()):
+            yield Law("least", f"a {dtype} number", number, Expression.number(numbers.start))
+            yield Law("least", f"{dtype} numbers", Expression.number(numbers.stop - 1), number)
 
 
 def _iota(call: Call) -> Laws:
@@ -209,6 +219,7 @@ def _all_to_all(call: Call) -> Laws:
 
 
 RULES: dict[str, Callable[[Call], Laws]] = {
+    "constant": _constant,
     "reshape": _reshape,
     "iota": _iota,
     "slice": _slice,

@@ -8,11 +8,13 @@ from fractions import Fraction
 
 import pytest
 
+from scalify_dl.audit import pair as audit
 from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
 from scalify_dl.families.doubts import Doubts
 from scalify_dl.families.family import Family
 from scalify_dl.families.lift import lift
+from scalify_dl.families.members import family_domain
 from scalify_dl.families.single import Reading
 from scalify_dl.families.symbols import resolve
 from scalify_dl.families.verify import FamilyReport, verify_family
@@ -98,9 +100,15 @@ def byte_positions(p: Program, x: Tensor) -> Tensor:
     return p.add(x, p.convert(p.iota(x.shape, 1, "s8"), "f32"))
 
 
+def byte_length(p: Program, x: Tensor) -> Tensor:
+    """The length of the sequence, in a byte."""
+    return p.add(x, p.convert(p.full(x.shape[1], x.shape, "s8"), "f32"))
+
+
 @pytest.mark.parametrize(
     ("build", "bound"),
     [
+        (byte_length, "seq <= 127"),
         (top_three, "seq >= 3"),
         (first_four, "seq >= 4"),
         (every_third, "seq >= 9"),
@@ -114,6 +122,20 @@ def byte_positions(p: Program, x: Tensor) -> Tensor:
 )
 def test_an_op_bounds_the_sizes_to_those_at_which_it_exists(build: Build, bound: str) -> None:
     assert bound in proved(build).domain
+
+
+def test_a_truth_of_the_rank_bounds_the_ranks_to_those_on_which_it_is_one() -> None:
+    """1 on rank 0 and 0 on rank 1, read as 1 less the rank, is no truth on a third one."""
+    pair = audit.Pair({"tp": 2})
+    x, own = pair.input((4,))
+    truth = pair.dist.add("constant", [], [("pred", ())])
+    truth.rank_numbers["value", 0] = {0: 1, 1: 0}
+    kept = pair.dist.emit("select", [audit.spread(pair.dist, truth.result, (4,), []), own, own])
+    pair.outputs(x, kept)
+    families: list[Family] = []
+    report = verify_family([Facts(pair.tables())], {"tp": None}, keep=families.append)
+    assert report.verdict is not Verdict.PROVED or "tp <= 2" in report.domain
+    assert not family_domain(families[-1]).holds({"tp": 3})
 
 
 def test_a_window_that_is_all_of_a_dim_is_so_at_every_size() -> None:

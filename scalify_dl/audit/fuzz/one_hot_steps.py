@@ -217,9 +217,15 @@ def hot_difference(w: World) -> None:
 @step("truth-number", 0.4)
 def truth_number(w: World) -> None:
     """Whether all of a value, or any of it, is above a number; ranks take the least, or greatest, as numbers."""
-    value = w.twin()
+    axes = [name for name, size in w.pair.mesh.axes if size > 1]
+    if len(axes) > 1 and w.chance(0.5):  # rows over one axis stay, columns over another are reduced
+        axes = w.rng.sample(axes, 2)
+        shape = [2 * dict(w.pair.mesh.axes)[axis] for axis in axes]
+        value, least = w.input("f32", shape=shape, layout=w.pair.layout(shape, dict(enumerate(axes)))), 1
+    else:
+        value, axes = w.twin(), []
+        least = w.rng.randrange(len(value.base.shape)) if len(value.base.shape) == len(value.dist.shape) > 0 else 0
     every = w.rng.choice(["and", "or"])
-    least = w.rng.randrange(len(value.base.shape)) if len(value.base.shape) == len(value.dist.shape) > 0 else 0
     found, bound = [], w.rng.choice([0.5, {"and": -1.5, "or": 1.5}[every]])
     for g, x in ((w.base, value.base), (w.dist, value.dist)):
         mask = w.emit(g, "compare", [x, g.splat(bound, "f32", x.shape)], direction="GT")
@@ -230,7 +236,7 @@ def truth_number(w: World) -> None:
     reducer = w.rng.choice(["min", "max", "sum"]) if w.slip() else reducer
     counts = [(doubled(w, number), 1)]
     for _ in range(w.rng.choice([0, 1, 1, 1, 2])):
-        (number, most), groups = counts[-1], w.groups()
+        (number, most), groups = counts[-1], w.pair.groups(axes[1]) if axes and not w.slip() else w.groups()
         total = w.emit(w.dist, "all-reduce", [number], reducer=reducer, groups=groups)
         counts.append((total, most * len(groups[0]) if reducer == "sum" else 1))
     number, most = w.rng.choice(counts) if w.slip() else counts[-1]
@@ -243,5 +249,4 @@ def truth_number(w: World) -> None:
         direction, told_of = w.rng.choice(["EQ", "NE", "LT", "LE", "GT", "GE"]), w.rng.choice([0, 1, 2, most])
     bounds = w.dist.splat(told_of, number.dtype, number.shape)
     told = w.emit(w.dist, "compare", [number, bounds], direction=direction)
-    w.add(base, told)
-    w.add(w.emit(w.base, "not", [base]), told)
+    w.add(w.emit(w.base, "not", [base]) if w.chance(0.5) else base, told)
