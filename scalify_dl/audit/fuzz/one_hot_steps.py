@@ -218,7 +218,7 @@ def hot_difference(w: World) -> None:
 def truth_number(w: World) -> None:
     """Whether all of a value, or any of it, is above a number; ranks take the least, or greatest, as numbers."""
     axes = [name for name, size in w.pair.mesh.axes if size > 1]
-    if len(axes) > 1 and w.chance(0.5):  # rows over one axis stay, columns over another are reduced
+    if len(axes) > 1 and w.chance(0.8):  # rows over one axis stay, columns over another are reduced
         axes = w.rng.sample(axes, 2)
         shape = [2 * dict(w.pair.mesh.axes)[axis] for axis in axes]
         value, least = w.input("f32", shape=shape, layout=w.pair.layout(shape, dict(enumerate(axes)))), 1
