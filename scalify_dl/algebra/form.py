@@ -70,6 +70,8 @@ class Field:
         """Whether a choice beyond a threshold is taken for what rounding makes of it (`thresholds.py`)."""
         self.steps = 0.0
         """What was spent since the deadline was looked at."""
+        self.late = False
+        """Whether it had passed then."""
         self.variables: dict[int, frozenset[Any]] = {}
         """The index variables of elements, as far as they are known (`variables.py`)."""
         self.levels: dict[int, int] = {}
@@ -100,13 +102,14 @@ class Field:
         return number
 
     def tick(self, products: int = 0) -> None:
-        """Undecided once what the process spends on formulas has reached the deadline; to be called often, and for
-        products of terms."""
+        """Undecided once what the process spends on formulas has reached the deadline, and at every step from then on;
+        to be called often, and for products of terms."""
         self.steps += STEP + products * PRODUCT
-        if self.steps > LOOKED_AT:
+        if self.late or self.steps > LOOKED_AT:
             EFFORT.count(self.steps)
             self.steps = 0.0
-            if EFFORT.now() > self.deadline:
+            self.late = EFFORT.now() > self.deadline
+            if self.late:
                 raise Undecided("the algebra ran out of time")
 
     def of(self, number: int, exponent: Number = 1) -> Form:
